@@ -1,1 +1,11 @@
-//! Placeholder.
+//! Keeping acts and their journal.
+//!
+//! The port is [`Keeper`]: what must be true of any store once a method has returned. Two keepers stand behind it:
+//! [`memory`] for tests and simulation, [`sqlite`] for one daemon on one folder. No rule about acts lives here: what
+//! to write is decided by `wilco-core`, inside the transaction, through [`wilco_core::write::Decide`].
+//!
+//! To add a keeper: implement the trait, and run [`suite`] on it.
+
+mod port;
+
+pub use port::{Counters, Filter, Keeper, Page, StoreError, ThreadLine};
