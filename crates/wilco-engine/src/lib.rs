@@ -1,1 +1,24 @@
-//! Placeholder.
+//! The shell around the decisions: it loads an act, asks the core what to do, writes it, and only then acts.
+//!
+//! One verb a file: [`mod@prepare`], [`mod@commit`], [`mod@cancel`], [`mod@recover`], [`mod@settle`], [`mod@view`]. Every verb that
+//! changes something runs in a task of its own, so that a caller that hangs up changes nothing.
+//!
+//! What never lives here: a rule about when something may be confirmed, sent or called undone (that is `wilco-core`),
+//! SQL (`wilco-store`), a wire format (`wilco-api`), or anything a counterparty says (`adapters/`).
+
+mod api;
+mod cancel;
+mod commit;
+mod engine;
+mod execute;
+mod prepare;
+mod recover;
+mod running;
+mod settle;
+mod view;
+
+pub use api::{
+    ActRef, AdapterStatus, Caller, Cancelled, CancelRequest, Chance, CommitRequest, Committed, Config, Counts,
+    Parts, PrepareRequest, Prepared, Role, SettleRequest, Settled, StartError, ThreadView,
+};
+pub use engine::Engine;
