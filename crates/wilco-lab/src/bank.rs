@@ -1,0 +1,285 @@
+//! The bank without its counter: what one request does to the book, whoever is still there to hear the answer.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use axum::http::StatusCode;
+use data_encoding::HEXLOWER;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use tokio::sync::watch;
+
+use crate::{
+    book::{Book, BookError, Consent, ConsentOrder, ConsentStatus, KeyUse, Payment, PaymentOrder, Refusal},
+    clock::Clock,
+    fault::{Endpoint, FaultBoard},
+    obie::{ConsentBody, Distortion, FieldError, Instruction, PaymentBody, SCHEME},
+};
+
+/// Where the bank's own API stands.
+pub const PISP: &str = "/open-banking/v3.1/pisp";
+
+/// Everything a request may touch.
+#[derive(Debug)]
+pub struct Bank {
+    pub book: Book,
+    pub clock: Clock,
+    pub faults: FaultBoard,
+    pub token: String,
+    pub manual: bool,
+    pub settle_after_s: u64,
+    pub addr: SocketAddr,
+    /// True, or its sender gone, once the lab stops.
+    pub stopping: watch::Receiver<bool>,
+}
+
+/// A POST that passed the door: authorised, with a good key.
+#[derive(Debug, Clone)]
+pub struct Order {
+    pub endpoint: Endpoint,
+    pub key: String,
+    pub body: Vec<u8>,
+    pub distortion: Option<Distortion>,
+}
+
+/// An answer not yet on its way.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub status: StatusCode,
+    pub body: Value,
+}
+
+impl Bank {
+    /// Carries out an order to its end and says what the bank answers.
+    pub async fn carry_out(self: Arc<Self>, order: Order) -> Answer {
+        let key = KeyUse {
+            body_sha256: HEXLOWER.encode(&Sha256::digest(&order.body)),
+            key: order.key.clone(),
+        };
+        let done = match order.endpoint {
+            Endpoint::Consents => self.consent_place(key, &order).await,
+            Endpoint::Payments => self.payment_place(key, &order).await,
+        };
+        done.unwrap_or_else(|answer| answer)
+    }
+
+    /// `GET /domestic-payment-consents/{id}`
+    pub async fn consent_show(&self, consent_id: &str) -> Result<Answer, Answer> {
+        if self.faults.take_read(Endpoint::Consents) {
+            return Err(refused(&Refusal::ConsentUnknown));
+        }
+        let mut consent = self.book.consent_get(consent_id).await.map_err(failed)?;
+        // A lagging rail hides the payment and with it that the consent is used. Asked only when there is
+        // something to hide, so that the knob counts the reads that matter.
+        if consent.status == ConsentStatus::Consumed && self.faults.take_read(Endpoint::Payments) {
+            consent.status = ConsentStatus::Authorised;
+        }
+        Ok(Answer {
+            status: StatusCode::OK,
+            body: self.consent_body(&consent),
+        })
+    }
+
+    /// `GET /domestic-payment-consents/{id}/funds-confirmation`
+    pub async fn consent_funds(&self, consent_id: &str) -> Result<Answer, Answer> {
+        let available = self.book.consent_funds(consent_id).await.map_err(failed)?;
+        let body = json!({
+            "Data": { "FundsAvailableResult": {
+                "FundsAvailableDateTime": self.clock.stamp().shown,
+                "FundsAvailable": available,
+            }},
+            "Links": { "Self": self.link(Endpoint::Consents, &format!("{consent_id}/funds-confirmation")) },
+            "Meta": { "TotalPages": 1 },
+        });
+        Ok(Answer {
+            status: StatusCode::OK,
+            body,
+        })
+    }
+
+    /// `GET /domestic-payments/{id}`
+    pub async fn payment_show(&self, payment_id: &str) -> Result<Answer, Answer> {
+        let payment = self
+            .book
+            .payment_get(payment_id, &self.clock.stamp())
+            .await
+            .map_err(failed)?;
+        if self.faults.take_read(Endpoint::Payments) {
+            return Err(refused(&Refusal::PaymentUnknown));
+        }
+        Ok(Answer {
+            status: StatusCode::OK,
+            body: self.payment_body(&payment),
+        })
+    }
+
+    /// Where a person answers a waiting consent.
+    pub fn authorise_url(&self, consent_id: &str) -> String {
+        format!("http://{}/lab/consents/{consent_id}/authorise", self.addr)
+    }
+
+    async fn consent_place(&self, key: KeyUse, order: &Order) -> Result<Answer, Answer> {
+        let mut body = ConsentBody::read(&order.body).map_err(|errors| invalid(&errors))?;
+        if let Some(distortion) = order.distortion {
+            body.initiation = distortion.apply(&body.initiation);
+            body.instruction = Instruction::read(&body.initiation).map_err(|errors| invalid(&errors))?;
+        }
+        let order = ConsentOrder {
+            key,
+            initiation: body.initiation,
+            instruction: body.instruction,
+            risk: body.risk,
+            manual: self.manual,
+        };
+        let consent = self
+            .book
+            .consent_create(&order, &self.clock.stamp())
+            .await
+            .map_err(failed)?;
+        Ok(Answer {
+            status: StatusCode::CREATED,
+            body: self.consent_body(&consent),
+        })
+    }
+
+    async fn payment_place(&self, key: KeyUse, order: &Order) -> Result<Answer, Answer> {
+        let body = PaymentBody::read(&order.body).map_err(|errors| invalid(&errors))?;
+        let order = PaymentOrder {
+            key,
+            consent_id: body.consent_id,
+            initiation: body.initiation,
+            risk: body.risk,
+            distortion: order.distortion,
+            settle_after_s: self.settle_after_s,
+        };
+        let payment = self
+            .book
+            .payment_create(&order, &self.clock.stamp())
+            .await
+            .map_err(failed)?;
+        Ok(Answer {
+            status: StatusCode::CREATED,
+            body: self.payment_body(&payment),
+        })
+    }
+
+    fn consent_body(&self, consent: &Consent) -> Value {
+        let mut links = json!({ "Self": self.link(Endpoint::Consents, &consent.consent_id) });
+        if consent.status == ConsentStatus::AwaitingAuthorisation {
+            // Not OBIE's: a real bank is reached through its own sign-in pages, the lab has only this one.
+            links["Authorise"] = Value::String(self.authorise_url(&consent.consent_id));
+        }
+        json!({
+            "Data": {
+                "ConsentId": consent.consent_id,
+                "CreationDateTime": consent.created_at,
+                "Status": consent.status.word(),
+                "StatusUpdateDateTime": consent.updated_at,
+                "CutOffDateTime": consent.cut_off,
+                "Initiation": consent.initiation,
+                "Debtor": debtor_body(consent.debtor.0.digits(), &consent.debtor.1),
+            },
+            "Risk": consent.risk,
+            "Links": links,
+            "Meta": { "TotalPages": 1 },
+        })
+    }
+
+    fn payment_body(&self, payment: &Payment) -> Value {
+        json!({
+            "Data": {
+                "DomesticPaymentId": payment.payment_id,
+                "ConsentId": payment.consent_id,
+                "CreationDateTime": payment.created_at,
+                "Status": payment.status.word(),
+                "StatusUpdateDateTime": payment.updated_at,
+                "Initiation": payment.initiation,
+                "Debtor": debtor_body(payment.debtor.0.digits(), &payment.debtor.1),
+            },
+            "Links": { "Self": self.link(Endpoint::Payments, &payment.payment_id) },
+            "Meta": { "TotalPages": 1 },
+        })
+    }
+
+    fn link(&self, endpoint: Endpoint, rest: &str) -> String {
+        format!("http://{}{PISP}/{}/{rest}", self.addr, endpoint.word())
+    }
+}
+
+/// An OBIE error answer (`OBErrorResponse1`).
+pub fn error_answer(status: StatusCode, message: &str, errors: &[FieldError]) -> Answer {
+    let reason = status.canonical_reason().unwrap_or("Error");
+    let errors: Vec<Value> = errors
+        .iter()
+        .map(|error| {
+            // The standard bounds both texts at 500 characters.
+            let message: String = error.message.chars().take(500).collect();
+            let mut body = json!({ "ErrorCode": error.code, "Message": message });
+            if !error.path.is_empty() {
+                body["Path"] = Value::String(error.path.chars().take(500).collect());
+            }
+            body
+        })
+        .collect();
+    let body = json!({
+        "Code": format!("{} {reason}", status.as_u16()),
+        "Id": uuid::Uuid::now_v7().to_string(),
+        "Message": message,
+        "Errors": errors,
+    });
+    Answer { status, body }
+}
+
+/// A 400 for what a body or header says.
+pub fn invalid(errors: &[FieldError]) -> Answer {
+    error_answer(
+        StatusCode::BAD_REQUEST,
+        "the request was refused, nothing was created",
+        errors,
+    )
+}
+
+/// A 400 for a rule of the bank.
+pub fn refused(refusal: &Refusal) -> Answer {
+    let (code, path) = match refusal {
+        Refusal::KeyReused => ("UK.OBIE.Header.Invalid", "x-idempotency-key"),
+        Refusal::ConsentUnknown => ("UK.OBIE.Resource.NotFound", "ConsentId"),
+        Refusal::PaymentUnknown => ("UK.OBIE.Resource.NotFound", "DomesticPaymentId"),
+        Refusal::ConsentStatus(_) => ("UK.OBIE.Resource.InvalidConsentStatus", "Data.ConsentId"),
+        Refusal::Differs { path } => ("UK.OBIE.Resource.ConsentMismatch", *path),
+        Refusal::AfterCutOff => ("UK.OBIE.Rules.AfterCutOffDateTime", "Data.ConsentId"),
+        Refusal::DebtorUnknown => (
+            "UK.OBIE.Field.Invalid",
+            "Data.Initiation.DebtorAccount.Identification",
+        ),
+        Refusal::PaysItself => (
+            "UK.OBIE.Field.Invalid",
+            "Data.Initiation.CreditorAccount.Identification",
+        ),
+        Refusal::PaymentRejected => ("UK.OBIE.Field.Invalid", "status"),
+    };
+    invalid(&[FieldError::new(code, path, refusal.to_string())])
+}
+
+/// A 500 that says nothing about whether something was done.
+pub fn unexpected() -> Answer {
+    let error = FieldError::new(
+        "UK.OBIE.UnexpectedError",
+        "",
+        "the bank cannot say what became of this request",
+    );
+    error_answer(StatusCode::INTERNAL_SERVER_ERROR, "internal error", &[error])
+}
+
+fn failed(error: BookError) -> Answer {
+    match error {
+        BookError::Refused(refusal) => refused(&refusal),
+        error => {
+            tracing::error!(error = %error, source = ?std::error::Error::source(&error), "the lab's book failed");
+            unexpected()
+        }
+    }
+}
+
+fn debtor_body(digits: &str, name: &str) -> Value {
+    json!({ "SchemeName": SCHEME, "Identification": digits, "Name": name })
+}

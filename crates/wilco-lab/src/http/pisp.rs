@@ -1,0 +1,296 @@
+//! Open Banking payment initiation 3.1: headers, faults and answers. What an order does is in `bank.rs`.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    body::Bytes,
+    extract::{ConnectInfo, Path, Request, State, rejection::BytesRejection},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+
+use crate::{
+    bank::{Answer, Bank, Order, error_answer, invalid, unexpected},
+    fault::{Armed, Endpoint, Fault},
+    listen::DropSwitch,
+    obie::{Distortion, FieldError},
+};
+
+const INTERACTION_ID: HeaderName = HeaderName::from_static("x-fapi-interaction-id");
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("x-idempotency-key");
+
+/// The endpoints under [`crate::bank::PISP`].
+pub fn router() -> Router<Arc<Bank>> {
+    Router::new()
+        .route("/domestic-payment-consents", post(consent_create))
+        .route("/domestic-payment-consents/{consent_id}", get(consent_show))
+        .route(
+            "/domestic-payment-consents/{consent_id}/funds-confirmation",
+            get(consent_funds),
+        )
+        .route("/domestic-payments", post(payment_create))
+        .route("/domestic-payments/{payment_id}", get(payment_show))
+        .fallback(no_such_resource)
+        .method_not_allowed_fallback(no_such_method)
+        .layer(middleware::from_fn(interaction))
+}
+
+async fn consent_create(
+    State(bank): State<Arc<Bank>>,
+    ConnectInfo(switch): ConnectInfo<DropSwitch>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    order(bank, Endpoint::Consents, switch, &headers, body).await
+}
+
+async fn payment_create(
+    State(bank): State<Arc<Bank>>,
+    ConnectInfo(switch): ConnectInfo<DropSwitch>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    order(bank, Endpoint::Payments, switch, &headers, body).await
+}
+
+async fn consent_show(State(bank): State<Arc<Bank>>, Path(id): Path<String>, headers: HeaderMap) -> Response {
+    match authorise(&bank, &headers) {
+        Ok(()) => either(bank.consent_show(&id).await),
+        Err(answer) => answer.into_response(),
+    }
+}
+
+async fn consent_funds(
+    State(bank): State<Arc<Bank>>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    match authorise(&bank, &headers) {
+        Ok(()) => either(bank.consent_funds(&id).await),
+        Err(answer) => answer.into_response(),
+    }
+}
+
+async fn payment_show(State(bank): State<Arc<Bank>>, Path(id): Path<String>, headers: HeaderMap) -> Response {
+    match authorise(&bank, &headers) {
+        Ok(()) => either(bank.payment_show(&id).await),
+        Err(answer) => answer.into_response(),
+    }
+}
+
+fn either(result: Result<Answer, Answer>) -> Response {
+    result.unwrap_or_else(|answer| answer).into_response()
+}
+
+/// One POST: the door, then at most one armed fault, then the work in a task of its own, so that a client that
+/// hangs up changes nothing about what the bank does.
+async fn order(
+    bank: Arc<Bank>,
+    endpoint: Endpoint,
+    switch: DropSwitch,
+    headers: &HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    let (key, body) = match admit(&bank, headers, body) {
+        Ok(admitted) => admitted,
+        Err(answer) => return answer.into_response(),
+    };
+    let met = bank.faults.take_post(endpoint);
+    if let Some(armed) = met {
+        tracing::info!(
+            endpoint = endpoint.word(),
+            fault = armed.fault.word(),
+            "a request meets an armed fault"
+        );
+    }
+    let fault = met.map(|armed| armed.fault);
+    let delay = met.map_or(Duration::ZERO, |armed: Armed| armed.delay);
+    let distortion = match fault {
+        Some(Fault::WrongAmount) => Some(Distortion::Amount),
+        Some(Fault::WrongAccount) => Some(Distortion::Account),
+        _ => None,
+    };
+    let order = Order {
+        endpoint,
+        key,
+        body: body.to_vec(),
+        distortion,
+    };
+    match fault {
+        Some(Fault::DropBefore) => return dropped(&switch),
+        Some(Fault::Refuse) => return fault_refusal().into_response(),
+        Some(Fault::Late) => {
+            tokio::spawn(async move {
+                if wait(&bank, delay).await {
+                    let answer = Arc::clone(&bank).carry_out(order).await;
+                    tracing::info!(
+                        status = answer.status.as_u16(),
+                        "a late request was carried out, nobody hears it"
+                    );
+                }
+            });
+            return dropped(&switch);
+        }
+        _ => {}
+    }
+    // A task that panicked has rolled back or not; the client learns no more than that something went wrong.
+    let work = tokio::spawn(Arc::clone(&bank).carry_out(order));
+    let answer = work.await.unwrap_or_else(|_| unexpected());
+    match fault {
+        Some(Fault::DropAfterAccept) => dropped(&switch),
+        Some(Fault::ErrorAfterAccept) => unexpected().into_response(),
+        Some(Fault::Slow) if !wait(&bank, delay).await => dropped(&switch),
+        _ => answer.into_response(),
+    }
+}
+
+/// What every POST must bring, in the order a bank's gateway asks for it.
+fn admit(
+    bank: &Bank,
+    headers: &HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<(String, Bytes), Answer> {
+    authorise(bank, headers)?;
+    let content_type = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or("");
+    if !media_type(content_type).eq_ignore_ascii_case("application/json") {
+        let error = FieldError::new(
+            "UK.OBIE.Header.Invalid",
+            "Content-Type",
+            "must be application/json",
+        );
+        return Err(error_answer(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported media type",
+            &[error],
+        ));
+    }
+    let Some(key) = headers.get(IDEMPOTENCY_KEY) else {
+        return Err(invalid(&[FieldError::new(
+            "UK.OBIE.Header.Missing",
+            "x-idempotency-key",
+            "is required",
+        )]));
+    };
+    let key = key.to_str().unwrap_or("");
+    if !(1..=40).contains(&key.len()) || key.trim() != key {
+        let message = "must have 1 to 40 visible ASCII characters";
+        return Err(invalid(&[FieldError::new(
+            "UK.OBIE.Header.Invalid",
+            "x-idempotency-key",
+            message,
+        )]));
+    }
+    let body = body.map_err(|rejection| {
+        let error = FieldError::new("UK.OBIE.Resource.InvalidFormat", "body", rejection.body_text());
+        error_answer(rejection.status(), "the body could not be read", &[error])
+    })?;
+    Ok((key.to_owned(), body))
+}
+
+/// Bearer token, and an `Accept` that this bank can serve.
+fn authorise(bank: &Bank, headers: &HeaderMap) -> Result<(), Answer> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let token = text(header::AUTHORIZATION)
+        .and_then(|value| value.split_once(' '))
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("Bearer"))
+        .map(|(_, token)| token.trim());
+    if token != Some(bank.token.as_str()) {
+        let error = FieldError::new(
+            "UK.OBIE.Header.Invalid",
+            "Authorization",
+            "must be Bearer and the lab's token",
+        );
+        return Err(error_answer(StatusCode::UNAUTHORIZED, "not authorised", &[error]));
+    }
+    let accepted = text(header::ACCEPT).is_none_or(|accept| {
+        accept.split(',').any(|one| {
+            matches!(
+                media_type(one).to_ascii_lowercase().as_str(),
+                "application/json" | "application/*" | "*/*"
+            )
+        })
+    });
+    if !accepted {
+        let error = FieldError::new("UK.OBIE.Header.Invalid", "Accept", "must allow application/json");
+        return Err(error_answer(
+            StatusCode::NOT_ACCEPTABLE,
+            "not acceptable",
+            &[error],
+        ));
+    }
+    Ok(())
+}
+
+fn media_type(value: &str) -> &str {
+    value.split(';').next().unwrap_or("").trim()
+}
+
+/// Closes the connection without a byte: the answer made here never leaves.
+fn dropped(switch: &DropSwitch) -> Response {
+    switch.throw();
+    StatusCode::SERVICE_UNAVAILABLE.into_response()
+}
+
+/// Waits; false when the lab stopped meanwhile.
+async fn wait(bank: &Bank, delay: Duration) -> bool {
+    let mut stopping = bank.stopping.clone();
+    tokio::select! {
+        () = tokio::time::sleep(delay) => true,
+        _ = stopping.wait_for(|stopping| *stopping) => false,
+    }
+}
+
+fn fault_refusal() -> Answer {
+    let message = "the bank does not carry out this order (armed fault `refuse`)";
+    invalid(&[FieldError::new(
+        "UK.OBIE.Rules.FailsControlParameters",
+        "Data",
+        message,
+    )])
+}
+
+/// Echoes the caller's interaction id, or gives one.
+async fn interaction(request: Request, next: Next) -> Response {
+    let id = match request.headers().get(INTERACTION_ID) {
+        None => HeaderValue::from_str(&uuid::Uuid::now_v7().to_string()).ok(),
+        Some(value) => {
+            let uuid = value
+                .to_str()
+                .is_ok_and(|text| text.len() == 36 && uuid::Uuid::try_parse(text).is_ok());
+            if !uuid {
+                let error = FieldError::new(
+                    "UK.OBIE.Header.Invalid",
+                    "x-fapi-interaction-id",
+                    "must be a UUID",
+                );
+                return invalid(&[error]).into_response();
+            }
+            Some(value.clone())
+        }
+    };
+    let mut response = next.run(request).await;
+    if let Some(id) = id {
+        response.headers_mut().insert(INTERACTION_ID, id);
+    }
+    response
+}
+
+async fn no_such_resource() -> Answer {
+    let error = FieldError::new("UK.OBIE.Resource.NotFound", "", "this bank has no such endpoint");
+    error_answer(StatusCode::NOT_FOUND, "not found", &[error])
+}
+
+async fn no_such_method() -> Answer {
+    let error = FieldError::new(
+        "UK.OBIE.Resource.InvalidFormat",
+        "",
+        "this endpoint does not take this method",
+    );
+    error_answer(StatusCode::METHOD_NOT_ALLOWED, "method not allowed", &[error])
+}
