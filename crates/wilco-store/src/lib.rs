@@ -6,6 +6,11 @@
 //!
 //! To add a keeper: implement the trait, and run [`suite`] on it.
 
+mod clock;
+mod judge;
+pub mod memory;
+mod page;
 mod port;
 
+pub use memory::MemoryKeeper;
 pub use port::{Counters, Filter, Keeper, Page, StoreError, ThreadLine};

@@ -44,7 +44,8 @@ pub trait Keeper: Send + Sync {
     /// Acts of one thread that are not final and whose `due_at` is not after `now`.
     async fn due_in_thread(&self, thread: &str, now: Timestamp) -> Result<Vec<Act>, StoreError>;
 
-    /// The lines of a thread in the order they entered it, after `after` (exclusive), at most `limit`.
+    /// The lines of a thread in the order they entered it, after `after` (exclusive), at most `limit` (zero, like
+    /// anything above 500, means 500). Lines of one write stand in the order of their acts.
     async fn thread(
         &self,
         thread: &str,
@@ -90,7 +91,7 @@ pub struct Filter {
     pub senders: Option<Vec<String>>,
     /// Where the page before ended.
     pub page_token: Option<String>,
-    /// At most so many; the store caps it at 500.
+    /// At most so many; zero, like anything above 500, means 500.
     pub limit: u32,
 }
 

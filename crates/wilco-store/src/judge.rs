@@ -1,0 +1,246 @@
+//! Whether the changes of one write may be made: one order of refusals for every keeper.
+//!
+//! A keeper gathers what stands in the way ([`Findings`]) by whatever means it has, and [`judge`] turns that into the
+//! one answer. Where a keeper makes several writes in one transaction, [`Earlier`] holds what the writes before this
+//! one have already changed in it.
+
+use std::collections::{HashMap, HashSet};
+
+use wilco_core::journal::{Row, seal};
+use wilco_core::write::Taken;
+use wilco_core::{Act, ActId, Change, Expect, Timestamp, Written};
+
+use crate::StoreError;
+
+/// One write's changes, sealed: each with its place in its act's chain.
+pub(crate) struct Sealed {
+    pub(crate) changes: Vec<Change>,
+    /// The acts as they will stand, in the order of the changes.
+    pub(crate) acts: Vec<Act>,
+    /// The journal rows of each.
+    pub(crate) rows: Vec<Vec<Row>>,
+    /// The instant they were decided with.
+    pub(crate) at: Timestamp,
+}
+
+/// What stands in the way of each change, by its index in the write.
+#[derive(Default)]
+pub(crate) struct Findings {
+    /// The act is not at the expected version; as it stands, if it does.
+    pub(crate) stale: HashMap<usize, Option<Box<Act>>>,
+    /// The act is at the expected version, but this column is not what the change was made from.
+    pub(crate) misfit: HashMap<usize, &'static str>,
+    /// The act that holds the handoff's id.
+    pub(crate) handoff: HashMap<usize, Box<Act>>,
+    /// The act that already reverses the same one.
+    pub(crate) undo: HashMap<usize, ActId>,
+    /// Message ids that are taken.
+    pub(crate) messages: HashSet<(usize, String)>,
+}
+
+/// What the writes before this one have changed in the same transaction.
+#[derive(Default)]
+pub(crate) struct Earlier {
+    acts: HashMap<ActId, Act>,
+    handoffs: HashMap<(String, String), ActId>,
+    messages: HashSet<(String, String)>,
+    undos: HashMap<ActId, ActId>,
+}
+
+/// What is to be done with a write.
+pub(crate) enum Judged {
+    /// Nothing stands in its way.
+    Fits,
+    /// Nothing of it may be written.
+    Refused(Written),
+    /// It builds on a write of the same transaction: it must wait for the next one.
+    Wait,
+    /// It makes no sense.
+    Wrong(StoreError),
+}
+
+/// Seals what was decided at `at`, after checking that it makes sense by itself.
+///
+/// # Errors
+/// `Row` when one write changes an act twice, gives a name out twice, or holds a value no keeper can keep.
+pub(crate) fn sealed(changes: Vec<Change>, at: Timestamp) -> Result<Sealed, StoreError> {
+    make_sense(&changes)?;
+    let mut acts = Vec::with_capacity(changes.len());
+    let mut rows = Vec::with_capacity(changes.len());
+    for change in &changes {
+        let mut act = change.act.clone();
+        if change.expect == Expect::Absent {
+            act.version = 0;
+            act.seq = 0;
+            act.head = String::new();
+        }
+        rows.push(seal(&mut act, &change.entries, at));
+        acts.push(act);
+    }
+    Ok(Sealed {
+        changes,
+        acts,
+        rows,
+        at,
+    })
+}
+
+/// The one answer to a write. The first change that is refused decides; within a change the version comes first,
+/// then the handoff's id, then the reversal, then the message ids.
+pub(crate) fn judge(write: &Sealed, found: &Findings, earlier: &Earlier) -> Judged {
+    for (i, change) in write.changes.iter().enumerate() {
+        let id = change.act.act_id;
+        if let Some(current) = earlier.acts.get(&id) {
+            if change.expect == Expect::Version(current.version) {
+                return Judged::Wait;
+            }
+            return stale(id, Some(Box::new(current.clone())));
+        }
+        if let Some(current) = found.stale.get(&i) {
+            return stale(id, current.clone());
+        }
+        if let Some(column) = found.misfit.get(&i) {
+            return Judged::Wrong(StoreError::Row {
+                table: "acts",
+                column,
+                row: id.to_string(),
+                problem: "the change was not made from the row as it stands".to_owned(),
+            });
+        }
+        if change.expect == Expect::Absent {
+            let name = (change.act.thread.clone(), change.act.handoff.id.clone());
+            let holder = earlier.handoffs.get(&name).and_then(|id| earlier.acts.get(id));
+            let holder = holder.cloned().map(Box::new);
+            if let Some(holder) = holder.or_else(|| found.handoff.get(&i).cloned()) {
+                return taken(Taken::Handoff(holder));
+            }
+        }
+        if let Some(of) = change.act.undo_of {
+            let holders = [earlier.undos.get(&of), found.undo.get(&i)];
+            let held = |holder: &ActId| *holder != id && !lets_go(write, earlier, *holder, of);
+            if holders.into_iter().flatten().any(held) {
+                return taken(Taken::Undo { of });
+            }
+        }
+        for message_id in change.entries.iter().filter_map(|e| e.message_id.as_ref()) {
+            let in_batch = (change.act.thread.clone(), message_id.clone());
+            if earlier.messages.contains(&in_batch) || found.messages.contains(&(i, message_id.clone())) {
+                return taken(Taken::Message {
+                    message_id: message_id.clone(),
+                });
+            }
+        }
+    }
+    Judged::Fits
+}
+
+impl Earlier {
+    /// Takes a write that fits into account for those that follow.
+    pub(crate) fn add(&mut self, write: &Sealed) {
+        for (change, act) in write.changes.iter().zip(&write.acts) {
+            if let Some(of) = act.undo_of {
+                self.undos.insert(of, act.act_id);
+            }
+            if change.expect == Expect::Absent {
+                let name = (act.thread.clone(), act.handoff.id.clone());
+                self.handoffs.insert(name, act.act_id);
+            }
+            for message_id in change.entries.iter().filter_map(|e| e.message_id.as_ref()) {
+                self.messages.insert((act.thread.clone(), message_id.clone()));
+            }
+            self.acts.insert(act.act_id, act.clone());
+        }
+    }
+}
+
+/// The holder no longer reverses `of` once this write and those before it are made.
+fn lets_go(write: &Sealed, earlier: &Earlier, holder: ActId, of: ActId) -> bool {
+    let here = write.acts.iter().find(|a| a.act_id == holder);
+    here.or_else(|| earlier.acts.get(&holder))
+        .is_some_and(|act| act.undo_of != Some(of))
+}
+
+fn stale(act_id: ActId, current: Option<Box<Act>>) -> Judged {
+    Judged::Refused(Written::Stale { act_id, current })
+}
+
+fn taken(name: Taken) -> Judged {
+    Judged::Refused(Written::Taken(name))
+}
+
+fn make_sense(changes: &[Change]) -> Result<(), StoreError> {
+    let mut acts = HashSet::new();
+    let mut handoffs = HashSet::new();
+    let mut undos = HashSet::new();
+    let mut messages = HashSet::new();
+    for change in changes {
+        let act = &change.act;
+        let wrong = |table, column, problem: &str| StoreError::Row {
+            table,
+            column,
+            row: act.act_id.to_string(),
+            problem: problem.to_owned(),
+        };
+        if let Expect::Version(expected) = change.expect
+            && act.version != expected
+        {
+            return Err(wrong(
+                "acts",
+                "version",
+                "the change expects another version than it holds",
+            ));
+        }
+        if !acts.insert(act.act_id) {
+            return Err(wrong("acts", "act_id", "one write changes the act twice"));
+        }
+        if !handoffs.insert((&act.thread, &act.handoff.id)) {
+            return Err(wrong("acts", "handoff_id", "one write holds the handoff twice"));
+        }
+        if act.undo_of.is_some_and(|of| !undos.insert(of)) {
+            return Err(wrong("acts", "undo_of", "one write reverses the same act twice"));
+        }
+        for id in change.entries.iter().filter_map(|e| e.message_id.as_ref()) {
+            if !messages.insert((&act.thread, id)) {
+                return Err(wrong("journal", "message_id", "one write gives the id out twice"));
+            }
+        }
+        keepable(change).map_err(|(table, column, problem)| wrong(table, column, problem))?;
+    }
+    Ok(())
+}
+
+/// Neither database keeps a NUL in text, and both count in signed 64-bit numbers.
+fn keepable(change: &Change) -> Result<(), (&'static str, &'static str, &'static str)> {
+    const NUL: &str = "text with a NUL character cannot be kept";
+    let act = &change.act;
+    let texts = [
+        ("thread", act.thread.as_str()),
+        ("handoff_id", &act.handoff.id),
+        ("ho_line", &act.handoff.line),
+        ("sender", &act.handoff.sender),
+        ("receiver", &act.handoff.receiver),
+        ("item", &act.handoff.item),
+        ("ask", &act.handoff.ask),
+        ("profile", &act.handoff.profile),
+        ("principal", &act.principal),
+        ("likeness", act.likeness.as_deref().unwrap_or("")),
+    ];
+    if let Some((column, _)) = texts.into_iter().find(|(_, text)| text.contains('\0')) {
+        return Err(("acts", column, NUL));
+    }
+    for entry in &change.entries {
+        let texts = [
+            ("message_id", entry.message_id.as_deref().unwrap_or("")),
+            ("body", &entry.body),
+            ("principal", &entry.principal),
+        ];
+        if let Some((column, _)) = texts.into_iter().find(|(_, text)| text.contains('\0')) {
+            return Err(("journal", column, NUL));
+        }
+    }
+    const ROOM: u64 = i64::MAX as u64 - u32::MAX as u64;
+    if act.version > ROOM || act.seq > ROOM {
+        return Err(("acts", "version", "the number is out of range"));
+    }
+    Ok(())
+}
