@@ -1,0 +1,409 @@
+//! The only IO of this crate: one HTTP exchange at a time, each on a connection of its own.
+//!
+//! Nothing here retries, follows a redirect, keeps a connection or knows a proxy. That is why it stands on `hyper`'s
+//! bare connection and not on a client with a pool: between "connected" and "the first byte leaves" there must be
+//! exactly one place where the permit is asked, and a pool hides that place.
+//!
+//! ```text
+//! token, connect, TLS      a failure here: certainly not sent
+//! permit.may_send()        no: certainly not sent
+//! ---------------------------------------------------------
+//! request, answer, body    a failure here: nobody knows
+//! ```
+
+use std::path::Path;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::{Method, Request, header};
+use hyper_util::rt::TokioIo;
+use serde::Deserialize;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::process::Command;
+use wilco_adapter::Permit;
+
+use crate::config::{Base, Checked, Payees, TokenSource};
+use crate::wire::{self, Account, Payee, WireError};
+
+/// The largest answer read, in bytes. A payment's is under two kilobytes.
+const ANSWER_MAX: usize = 256 * 1024;
+/// The largest register file read, in bytes.
+const REGISTER_MAX: u64 = 4 * 1024 * 1024;
+/// The longest token, in bytes.
+const TOKEN_MAX: usize = 16 * 1024;
+/// How long a connection may take to stand, at most; the whole exchange has `timeout_s`.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// Speaks to the bank, the payee register and confirmation of payee.
+pub(crate) struct Client {
+    bank: Base,
+    payees: Payees,
+    cop: Option<Base>,
+    token: TokenSource,
+    timeout: Duration,
+    #[cfg(feature = "tls")]
+    tls: crate::tls::Connector,
+}
+
+/// One answer, of any status.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub status: u16,
+    pub body: Bytes,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// No byte of the request left.
+    #[error("{0}")]
+    NotSent(String),
+    /// It may have arrived or not.
+    #[error("{0}")]
+    Lost(String),
+}
+
+/// Why a payee was not found.
+#[derive(Debug)]
+pub(crate) enum PayeeError {
+    /// The register answers that it has no such entry.
+    Unknown,
+    /// The register did not answer, or not usably.
+    Passing(String),
+}
+
+/// What is sent.
+struct Exchange<'a> {
+    to: &'a Base,
+    path: String,
+    method: Method,
+    body: String,
+    key: Option<&'a str>,
+    bearer: bool,
+    permit: Option<&'a Permit>,
+}
+
+impl Client {
+    pub fn new(config: &Checked) -> Result<Client, String> {
+        Ok(Client {
+            bank: config.bank.clone(),
+            payees: config.payees.clone(),
+            cop: config.cop.clone(),
+            token: config.token.clone(),
+            timeout: Duration::from_secs(u64::from(config.timeout_s)),
+            #[cfg(feature = "tls")]
+            tls: crate::tls::Connector::new(&config.tls)?,
+        })
+    }
+
+    /// Reads one of the bank's resources. `path` is relative to the payment initiation API.
+    pub async fn read(&self, path: &str) -> Result<Answer, Failure> {
+        self.exchange(Exchange {
+            to: &self.bank,
+            path: format!("{}{path}", wire::PREFIX),
+            method: Method::GET,
+            body: String::new(),
+            key: None,
+            bearer: true,
+            permit: None,
+        })
+        .await
+    }
+
+    /// Posts to the bank what can move nothing: a consent, or a key whose payment exists.
+    pub async fn post(&self, path: &str, body: &str, key: &str) -> Result<Answer, Failure> {
+        self.post_with(path, body, key, None).await
+    }
+
+    /// Posts what moves money. The permit is asked with the connection standing, right before the first byte.
+    pub async fn post_with_permit(
+        &self,
+        permit: &Permit,
+        path: &str,
+        body: &str,
+        key: &str,
+    ) -> Result<Answer, Failure> {
+        self.post_with(path, body, key, Some(permit)).await
+    }
+
+    /// Looks a payee up in the register.
+    pub async fn payee(&self, sup: &str) -> Result<Payee, PayeeError> {
+        match &self.payees {
+            Payees::File(path) => payee_in_file(path, sup).await,
+            Payees::Url(base) => self.payee_at(base, sup).await,
+        }
+    }
+
+    /// Asks confirmation of payee, if it is configured: `match`, `close_match`, `no_match` or `unavailable`.
+    pub async fn confirm(&self, payee: &Payee) -> Option<Result<&'static str, String>> {
+        let to = self.cop.as_ref()?;
+        let body = serde_json::json!({ "account": payee.account.on_line(), "name": payee.name }).to_string();
+        let asked = Exchange {
+            to,
+            path: String::new(),
+            method: Method::POST,
+            body,
+            key: None,
+            bearer: false,
+            permit: None,
+        };
+        Some(match self.exchange(asked).await {
+            Ok(Answer { status: 200, body }) => wire::cop_answer(&body).map_err(|e| e.to_string()),
+            Ok(answer) => Err(format!("status {}", answer.status)),
+            Err(failure) => Err(failure.to_string()),
+        })
+    }
+
+    async fn post_with(
+        &self,
+        path: &str,
+        body: &str,
+        key: &str,
+        permit: Option<&Permit>,
+    ) -> Result<Answer, Failure> {
+        self.exchange(Exchange {
+            to: &self.bank,
+            path: format!("{}{path}", wire::PREFIX),
+            method: Method::POST,
+            body: body.to_owned(),
+            key: Some(key),
+            bearer: true,
+            permit,
+        })
+        .await
+    }
+
+    async fn payee_at(&self, base: &Base, sup: &str) -> Result<Payee, PayeeError> {
+        let Some(segment) = wire::segment(sup) else {
+            return Err(PayeeError::Unknown);
+        };
+        let asked = Exchange {
+            to: base,
+            path: format!("/{segment}"),
+            method: Method::GET,
+            body: String::new(),
+            key: None,
+            bearer: false,
+            permit: None,
+        };
+        match self.exchange(asked).await {
+            Ok(Answer { status: 200, body }) => {
+                wire::payee_answer(sup, &body).map_err(|e| PayeeError::Passing(e.to_string()))
+            }
+            Ok(Answer { status: 404, .. }) => Err(PayeeError::Unknown),
+            Ok(answer) => Err(PayeeError::Passing(format!("status {}", answer.status))),
+            Err(failure) => Err(PayeeError::Passing(failure.to_string())),
+        }
+    }
+
+    async fn exchange(&self, asked: Exchange<'_>) -> Result<Answer, Failure> {
+        let deadline = tokio::time::Instant::now() + self.timeout;
+        let token = match asked.bearer {
+            true => Some(tokio::time::timeout_at(deadline, token_read(&self.token)).await),
+            false => None,
+        };
+        let token = match token {
+            None => None,
+            Some(Ok(Ok(token))) => Some(token),
+            Some(Ok(Err(text))) => return Err(Failure::NotSent(text)),
+            Some(Err(_)) => return Err(Failure::NotSent("the token was not read in time".to_owned())),
+        };
+        let request = request(&asked, token).map_err(Failure::NotSent)?;
+        let connect = self.connect(asked.to);
+        let connected =
+            tokio::time::timeout_at(deadline.min(tokio::time::Instant::now() + CONNECT), connect).await;
+        let stream = match connected {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(text)) => return Err(Failure::NotSent(text)),
+            Err(_) => return Err(Failure::NotSent("no connection in time".to_owned())),
+        };
+        let (mut sender, connection) = http1::handshake::<_, Full<Bytes>>(TokioIo::new(stream))
+            .await
+            .map_err(|e| Failure::NotSent(e.to_string()))?;
+        // Ends with this exchange, whatever becomes of it.
+        let _connection = AbortOnDrop(tokio::spawn(connection));
+        if let Some(permit) = asked.permit {
+            permit.may_send().map_err(|e| Failure::NotSent(e.to_string()))?;
+        }
+
+        // Past this line a byte may have left, and no failure proves anything.
+        let answered = async {
+            let answer = sender.send_request(request).await.map_err(|e| words(&e))?;
+            let status = answer.status().as_u16();
+            let body = Limited::new(answer.into_body(), ANSWER_MAX).collect().await;
+            let body = body.map_err(|e| format!("status {status}, and the body could not be read: {e}"))?;
+            Ok::<_, String>(Answer {
+                status,
+                body: body.to_bytes(),
+            })
+        };
+        let answer = match tokio::time::timeout_at(deadline, answered).await {
+            Ok(answered) => answered.map_err(Failure::Lost)?,
+            Err(_) => {
+                return Err(Failure::Lost(format!(
+                    "no answer within {} s",
+                    self.timeout.as_secs()
+                )));
+            }
+        };
+        tracing::debug!(to = %asked.to.authority, method = %asked.method, path = %asked.path, status = answer.status, "answered");
+        Ok(answer)
+    }
+
+    async fn connect(&self, to: &Base) -> Result<Box<dyn Stream>, String> {
+        let tcp = TcpStream::connect((to.host.as_str(), to.port))
+            .await
+            .map_err(|e| format!("{} cannot be reached: {e}", to.authority))?;
+        // A request is one small write; failing to say so costs only time.
+        let _ = tcp.set_nodelay(true);
+        if !to.tls {
+            return Ok(Box::new(tcp));
+        }
+        #[cfg(feature = "tls")]
+        return self.tls.connect(&to.host, tcp).await;
+        #[cfg(not(feature = "tls"))]
+        Err("https:// needs a build with the feature `tls` of the crate adapter-bank".to_owned())
+    }
+}
+
+/// What an exchange runs over.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+struct AbortOnDrop(tokio::task::JoinHandle<hyper::Result<()>>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn request(asked: &Exchange<'_>, token: Option<String>) -> Result<Request<Full<Bytes>>, String> {
+    let mut request = Request::builder()
+        .method(asked.method.clone())
+        .uri(format!("{}{}", asked.to.path, asked.path))
+        .header(header::HOST, &asked.to.authority)
+        .header(header::CONNECTION, "close")
+        .header(header::ACCEPT, "application/json");
+    if asked.bearer {
+        let id = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
+        request = request.header("x-fapi-interaction-id", id.to_string());
+    }
+    if let Some(key) = asked.key {
+        request = request.header("x-idempotency-key", key);
+    }
+    if asked.method == Method::POST {
+        request = request.header(header::CONTENT_TYPE, "application/json");
+    }
+    if let Some(token) = token {
+        let mut value = header::HeaderValue::from_str(&format!("Bearer {token}"))
+            .map_err(|_| "the token holds characters a header cannot".to_owned())?;
+        value.set_sensitive(true);
+        request = request.header(header::AUTHORIZATION, value);
+    }
+    let body = Full::new(Bytes::from(asked.body.clone()));
+    request
+        .body(body)
+        .map_err(|e| format!("the request cannot be written: {e}"))
+}
+
+fn words(error: &hyper::Error) -> String {
+    use std::error::Error;
+    match error.source() {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
+}
+
+async fn token_read(source: &TokenSource) -> Result<String, String> {
+    let text = match source {
+        TokenSource::File(path) => {
+            let file = read_limited(path, TOKEN_MAX as u64).await;
+            file.map_err(|e| format!("the token file {} cannot be read: {e}", path.display()))?
+        }
+        TokenSource::Env(name) => {
+            std::env::var(name).map_err(|_| format!("the environment variable {name} holds no token"))?
+        }
+        TokenSource::Command(words) => token_printed(words).await?,
+    };
+    let token = text.trim();
+    if token.is_empty() || token.len() > TOKEN_MAX || !token.bytes().all(|b| b.is_ascii_graphic()) {
+        return Err(
+            "what the token's place holds is no bearer token: one word of visible ASCII is".to_owned(),
+        );
+    }
+    Ok(token.to_owned())
+}
+
+/// Runs the operator's program. What it says on its error output goes to ours; what it prints is secret and is never
+/// part of a message.
+async fn token_printed(words: &[String]) -> Result<String, String> {
+    let (program, arguments) = words.split_first().ok_or("token_command names no program")?;
+    let failed = |e: std::io::Error| format!("token_command {program} failed: {e}");
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(failed)?;
+    let mut printed = Vec::new();
+    if let Some(stdout) = child.stdout.take() {
+        let limit = TOKEN_MAX as u64 + 2;
+        stdout
+            .take(limit)
+            .read_to_end(&mut printed)
+            .await
+            .map_err(failed)?;
+    }
+    let status = child.wait().await.map_err(failed)?;
+    if !status.success() {
+        return Err(format!("token_command {program} ended with {status}"));
+    }
+    String::from_utf8(printed).map_err(|_| format!("token_command {program} printed what is no text"))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RegisterFile {
+    payees: std::collections::BTreeMap<String, RegisterEntry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RegisterEntry {
+    name: String,
+    account: String,
+}
+
+/// Read anew for each job: what is on file when a statement is made is what it must say.
+async fn payee_in_file(path: &Path, sup: &str) -> Result<Payee, PayeeError> {
+    let passing = |e: String| PayeeError::Passing(format!("the payee register {}: {e}", path.display()));
+    let text = read_limited(path, REGISTER_MAX)
+        .await
+        .map_err(|e| passing(e.to_string()))?;
+    let file: RegisterFile = toml::from_str(&text).map_err(|e| passing(e.message().to_owned()))?;
+    let entry = file.payees.get(sup).ok_or(PayeeError::Unknown)?;
+    wire::payee(Some(entry.name.clone()), Account::from_text(&entry.account))
+        .map_err(|e: WireError| passing(format!("entry {sup}: {e}")))
+}
+
+async fn read_limited(path: &Path, limit: u64) -> std::io::Result<String> {
+    let path = path.to_owned();
+    // A file read is quick but blocks; the runtime's blocking pool is the place for it.
+    let read = tokio::task::spawn_blocking(move || {
+        use std::io::Read;
+        let mut text = String::new();
+        let mut file = std::fs::File::open(path)?.take(limit + 1);
+        file.read_to_string(&mut text)?;
+        if text.len() as u64 > limit {
+            return Err(std::io::Error::other(format!("it is larger than {limit} bytes")));
+        }
+        Ok(text)
+    });
+    read.await.map_err(std::io::Error::other)?
+}

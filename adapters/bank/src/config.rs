@@ -1,0 +1,645 @@
+//! What an operator writes under `[adapters.bank]`, and what it means once checked. The file's text never holds a
+//! secret: it says where the token is.
+
+use std::path::PathBuf;
+
+use hyper::Uri;
+use serde::Deserialize;
+use time::{Date, Duration, Month, OffsetDateTime, Time, UtcOffset};
+use wilco_core::Timestamp;
+
+use crate::wire::Account;
+
+/// The word that stands for "the lab this daemon started" in `url`, `payees` and `confirmation_of_payee`.
+pub const LAB: &str = "lab";
+
+/// The `[adapters.bank]` table.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BankConfig {
+    /// The bank's base URL, before `/open-banking/v3.1/pisp`.
+    pub url: String,
+    /// The version of the OBIE Read/Write standard. Only `3.1`.
+    #[serde(default = "default_version")]
+    pub version: String,
+    /// A file that holds the bearer token, read anew for each sending.
+    pub token_file: Option<PathBuf>,
+    /// An environment variable that holds it.
+    pub token_env: Option<String>,
+    /// A program and its arguments that print it; no shell is involved.
+    pub token_command: Option<Vec<String>>,
+    /// The account that pays, `20-00-00/55779911` or its 14 digits.
+    pub debtor_account: String,
+    /// The payee register: a URL (asked as `<url>/<sup>`) or the path of a TOML file with
+    /// `[payees.marlow] name = "...", account = "..."`.
+    pub payees: String,
+    /// Where confirmation of payee is asked (`POST {account, name}`); left out, it is not asked.
+    pub confirmation_of_payee: Option<String>,
+    /// Which answers of confirmation of payee are let through besides `match` and `close_match`.
+    #[serde(default)]
+    pub allow_cop: Vec<String>,
+    /// Where the account holder authorises a consent; `{consent_id}` stands for its id.
+    pub authorise_url: Option<String>,
+    /// OBIE's `Risk.PaymentContextCode`.
+    #[serde(default = "default_payment_context")]
+    pub payment_context: String,
+    /// Seconds one call may take, 1 to 300.
+    #[serde(default = "default_timeout_s")]
+    pub timeout_s: u32,
+    /// Seconds after the last byte in which an order may still land, 1 to 86400.
+    #[serde(default = "default_settle_window_s")]
+    pub settle_window_s: u32,
+    /// The bank's time zone: an offset such as `+00:00`, or `Europe/London`.
+    #[serde(default = "default_time_zone")]
+    pub time_zone: String,
+    /// How many acts may be under way at this bank at once, 1 to 1024.
+    #[serde(default = "default_concurrency")]
+    pub concurrency: u32,
+    /// Certificates (PEM) that may vouch for the bank, instead of the system's. Only with `https://`.
+    pub ca_file: Option<PathBuf>,
+    /// Our certificate (PEM) for banks that ask for one. Only with `https://`.
+    pub client_cert_file: Option<PathBuf>,
+    /// The key (PEM) of `client_cert_file`.
+    pub client_key_file: Option<PathBuf>,
+}
+
+/// A field of `[adapters.bank]` is wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// One field breaks its rule.
+    #[error("[adapters.bank] {field}: {rule} (it says {got:?})")]
+    Field {
+        /// Which.
+        field: &'static str,
+        /// What it may be.
+        rule: String,
+        /// What it says.
+        got: String,
+    },
+    /// Not exactly one place for the token.
+    #[error(
+        "[adapters.bank] token_file, token_env, token_command: name exactly one place the bearer token comes from \
+         ({given} are given)"
+    )]
+    Token {
+        /// How many are given.
+        given: usize,
+    },
+    /// The table is not TOML, misses a field or has one nobody knows.
+    #[error("[adapters.bank]: {0}")]
+    Table(String),
+}
+
+/// Where the bearer token comes from.
+#[derive(Debug, Clone)]
+pub(crate) enum TokenSource {
+    File(PathBuf),
+    Env(String),
+    Command(Vec<String>),
+}
+
+/// Where payees are looked up.
+#[derive(Debug, Clone)]
+pub(crate) enum Payees {
+    Url(Base),
+    File(PathBuf),
+}
+
+/// Something that is asked over HTTP: everything of a URL but what comes after its path.
+#[derive(Debug, Clone)]
+pub(crate) struct Base {
+    pub tls: bool,
+    pub host: String,
+    pub port: u16,
+    /// As the `Host` header says it.
+    pub authority: String,
+    /// Without a final slash.
+    pub path: String,
+}
+
+/// The bank's time zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Zone {
+    Fixed(UtcOffset),
+    /// Greenwich time, an hour ahead from the last Sunday of March to the last Sunday of October, 01:00 UTC each
+    /// (The Summer Time Order 2002).
+    London,
+}
+
+/// The table, checked.
+#[derive(Debug, Clone)]
+pub(crate) struct Checked {
+    pub bank: Base,
+    pub token: TokenSource,
+    pub debtor: Account,
+    pub payees: Payees,
+    pub cop: Option<Base>,
+    pub allow_cop: Vec<String>,
+    pub authorise_url: Option<String>,
+    pub payment_context: String,
+    pub timeout_s: u32,
+    pub settle_window_s: u32,
+    pub zone: Zone,
+    pub concurrency: u32,
+    #[cfg_attr(not(feature = "tls"), allow(dead_code))]
+    pub tls: TlsFiles,
+}
+
+/// PEM files for `https://`.
+#[derive(Debug, Clone)]
+#[cfg_attr(not(feature = "tls"), allow(dead_code))]
+pub(crate) struct TlsFiles {
+    pub ca: Option<PathBuf>,
+    pub client: Option<(PathBuf, PathBuf)>,
+}
+
+fn default_version() -> String {
+    "3.1".to_owned()
+}
+
+fn default_payment_context() -> String {
+    "BillPayment".to_owned()
+}
+
+fn default_timeout_s() -> u32 {
+    20
+}
+
+fn default_settle_window_s() -> u32 {
+    60
+}
+
+fn default_time_zone() -> String {
+    "+00:00".to_owned()
+}
+
+fn default_concurrency() -> u32 {
+    16
+}
+
+impl BankConfig {
+    /// Reads the table from TOML text (its fields at the top).
+    ///
+    /// # Errors
+    /// [`ConfigError::Table`] where it is not TOML or has a field missing, unknown or of another type.
+    pub fn from_toml(text: &str) -> Result<BankConfig, ConfigError> {
+        toml::from_str(text).map_err(|e| ConfigError::Table(e.message().to_owned()))
+    }
+
+    /// Whether any field points at the lab and needs [`BankConfig::point_at_lab`].
+    #[must_use]
+    pub fn wants_lab(&self) -> bool {
+        self.url == LAB || self.payees == LAB || self.confirmation_of_payee.as_deref() == Some(LAB)
+    }
+
+    /// The same table with `"lab"` replaced by the lab's own addresses. `lab_url` is its base URL.
+    #[must_use]
+    pub fn point_at_lab(mut self, lab_url: &str) -> BankConfig {
+        let lab_url = lab_url.trim_end_matches('/');
+        if self.url == LAB {
+            lab_url.clone_into(&mut self.url);
+            let page = || format!("{lab_url}/lab/consents/{{consent_id}}/authorise");
+            self.authorise_url.get_or_insert_with(page);
+        }
+        if self.payees == LAB {
+            self.payees = format!("{lab_url}/lab/payees");
+        }
+        if self.confirmation_of_payee.as_deref() == Some(LAB) {
+            self.confirmation_of_payee = Some(format!("{lab_url}/lab/confirmation-of-payee"));
+        }
+        self
+    }
+
+    /// Checks every field.
+    pub(crate) fn checked(&self) -> Result<Checked, ConfigError> {
+        if self.version != "3.1" {
+            return Err(wrong(
+                "version",
+                "must be \"3.1\", the only version spoken",
+                &self.version,
+            ));
+        }
+        let debtor = Account::from_text(&self.debtor_account).ok_or_else(|| {
+            let rule = "must be a sort code and account number such as 20-00-00/55779911, or its 14 digits";
+            wrong("debtor_account", rule, &self.debtor_account)
+        })?;
+        let payees = if self.payees.contains("://") {
+            Payees::Url(Base::parse("payees", &self.payees)?)
+        } else if self.payees.is_empty() || self.payees == LAB {
+            let rule = "must be the register's URL or the path of a TOML file";
+            return Err(wrong("payees", rule, &self.payees));
+        } else {
+            Payees::File(PathBuf::from(&self.payees))
+        };
+        let cop = self.confirmation_of_payee.as_deref();
+        let cop = cop
+            .map(|url| Base::parse("confirmation_of_payee", url))
+            .transpose()?;
+        if let Some(word) = self
+            .allow_cop
+            .iter()
+            .find(|w| !["no_match", "unavailable"].contains(&w.as_str()))
+        {
+            let rule =
+                "may hold \"no_match\" and \"unavailable\"; match and close_match are always let through";
+            return Err(wrong("allow_cop", rule, word));
+        }
+        if let Some(url) = &self.authorise_url
+            && (!url.contains("{consent_id}") || Base::parse_words("authorise_url", url).is_err())
+        {
+            return Err(wrong(
+                "authorise_url",
+                "must be a URL that holds {consent_id}",
+                url,
+            ));
+        }
+        if !CONTEXTS.contains(&self.payment_context.as_str()) {
+            let rule = format!("must be one of {}", CONTEXTS.join(", "));
+            return Err(wrong("payment_context", &rule, &self.payment_context));
+        }
+        between("timeout_s", self.timeout_s, 1, 300)?;
+        between("settle_window_s", self.settle_window_s, 1, 86_400)?;
+        between("concurrency", self.concurrency, 1, 1024)?;
+        Ok(Checked {
+            bank: Base::parse("url", &self.url)?,
+            token: self.token()?,
+            debtor,
+            payees,
+            cop,
+            allow_cop: self.allow_cop.clone(),
+            authorise_url: self.authorise_url.clone(),
+            payment_context: self.payment_context.clone(),
+            timeout_s: self.timeout_s,
+            settle_window_s: self.settle_window_s,
+            zone: Zone::parse(&self.time_zone)?,
+            concurrency: self.concurrency,
+            tls: self.tls_files()?,
+        })
+    }
+
+    fn token(&self) -> Result<TokenSource, ConfigError> {
+        match (&self.token_file, &self.token_env, &self.token_command) {
+            (Some(file), None, None) => Ok(TokenSource::File(file.clone())),
+            (None, Some(name), None) if name.is_empty() || name.contains(['=', '\0']) => Err(wrong(
+                "token_env",
+                "must be the name of an environment variable",
+                name,
+            )),
+            (None, Some(name), None) => Ok(TokenSource::Env(name.clone())),
+            (None, None, Some(words)) if words.first().is_none_or(String::is_empty) => Err(wrong(
+                "token_command",
+                "must name a program, then its arguments",
+                "",
+            )),
+            (None, None, Some(words)) => Ok(TokenSource::Command(words.clone())),
+            (file, env, command) => Err(ConfigError::Token {
+                given: usize::from(file.is_some())
+                    + usize::from(env.is_some())
+                    + usize::from(command.is_some()),
+            }),
+        }
+    }
+
+    fn tls_files(&self) -> Result<TlsFiles, ConfigError> {
+        let client = match (&self.client_cert_file, &self.client_key_file) {
+            (Some(cert), Some(key)) => Some((cert.clone(), key.clone())),
+            (None, None) => None,
+            (Some(cert), None) => {
+                let rule = "needs client_key_file beside it";
+                return Err(wrong("client_cert_file", rule, &cert.display().to_string()));
+            }
+            (None, Some(key)) => {
+                let rule = "needs client_cert_file beside it";
+                return Err(wrong("client_key_file", rule, &key.display().to_string()));
+            }
+        };
+        Ok(TlsFiles {
+            ca: self.ca_file.clone(),
+            client,
+        })
+    }
+}
+
+/// OBIE R/W 3.1, `Risk.PaymentContextCode`.
+const CONTEXTS: [&str; 5] = [
+    "BillPayment",
+    "EcommerceGoods",
+    "EcommerceServices",
+    "Other",
+    "PartyToParty",
+];
+
+impl Base {
+    fn parse(field: &'static str, url: &str) -> Result<Base, ConfigError> {
+        let base = Base::parse_words(field, url)?;
+        if base.tls && cfg!(not(feature = "tls")) {
+            let rule = "https:// needs a build with the feature `tls` of the crate adapter-bank";
+            return Err(wrong(field, rule, url));
+        }
+        if !base.tls && !base.is_loopback() {
+            let rule = "http:// is allowed on loopback only, because the token would travel in the clear; use https://";
+            return Err(wrong(field, rule, url));
+        }
+        Ok(base)
+    }
+
+    /// The address read, whether or not it may be used.
+    fn parse_words(field: &'static str, url: &str) -> Result<Base, ConfigError> {
+        let rule = "must be a URL such as https://bank.example/base, without user, query or fragment";
+        let bad = || wrong(field, rule, url);
+        // The placeholder of `authorise_url` is no URL character; a letter stands in for it.
+        let plain = url.replace("{consent_id}", "c");
+        if url.len() > 2_000 || plain.contains(['#', '?', '@', '\\']) && field != "authorise_url" {
+            return Err(bad());
+        }
+        let uri: Uri = plain.parse().map_err(|_| bad())?;
+        let tls = match uri.scheme_str() {
+            Some("https") => true,
+            Some("http") => false,
+            _ => return Err(bad()),
+        };
+        let authority = uri.authority().ok_or_else(bad)?;
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+        if host.is_empty() {
+            return Err(bad());
+        }
+        Ok(Base {
+            tls,
+            host: host.to_owned(),
+            port: authority.port_u16().unwrap_or(if tls { 443 } else { 80 }),
+            authority: authority.as_str().to_owned(),
+            path: uri.path().trim_end_matches('/').to_owned(),
+        })
+    }
+
+    fn is_loopback(&self) -> bool {
+        self.host.eq_ignore_ascii_case("localhost")
+            || self
+                .host
+                .parse::<std::net::IpAddr>()
+                .is_ok_and(|ip| ip.is_loopback())
+    }
+
+    /// As operators read it.
+    pub fn shown(&self) -> String {
+        let scheme = if self.tls { "https" } else { "http" };
+        format!("{scheme}://{}{}", self.authority, self.path)
+    }
+}
+
+impl Zone {
+    fn parse(text: &str) -> Result<Zone, ConfigError> {
+        if text == "Europe/London" {
+            return Ok(Zone::London);
+        }
+        let rule = "must be an offset such as +00:00 or -05:30, or Europe/London";
+        let bad = || wrong("time_zone", rule, text);
+        let bytes = text.as_bytes();
+        if bytes.len() != 6 || bytes[3] != b':' || !text.is_ascii() {
+            return Err(bad());
+        }
+        let number = |from: usize| {
+            let two = &bytes[from..from + 2];
+            two.iter()
+                .all(u8::is_ascii_digit)
+                .then(|| i8::try_from((two[0] - b'0') * 10 + (two[1] - b'0')).unwrap_or(i8::MAX))
+        };
+        let (hours, minutes) = (number(1).ok_or_else(bad)?, number(4).ok_or_else(bad)?);
+        let sign = match bytes[0] {
+            b'+' => 1,
+            b'-' => -1,
+            _ => return Err(bad()),
+        };
+        if hours > 14 || minutes > 59 {
+            return Err(bad());
+        }
+        UtcOffset::from_hms(sign * hours, sign * minutes, 0)
+            .map(Zone::Fixed)
+            .map_err(|_| bad())
+    }
+
+    /// The bank's date at an instant.
+    pub fn date_of(self, at: OffsetDateTime) -> Date {
+        at.to_offset(self.offset_at(at)).date()
+    }
+
+    /// The instant the bank's day `date` is over.
+    pub fn end_of(self, date: Date) -> Timestamp {
+        let midnight = date
+            .saturating_add(Duration::DAY)
+            .with_time(Time::MIDNIGHT)
+            .assume_utc();
+        // Neither change of the clocks falls within an hour of midnight, so the offset an hour off is still right.
+        let end = midnight - Duration::seconds(i64::from(self.offset_at(midnight).whole_seconds()));
+        Timestamp::from_datetime(end)
+    }
+
+    fn offset_at(self, at: OffsetDateTime) -> UtcOffset {
+        match self {
+            Zone::Fixed(offset) => offset,
+            Zone::London => {
+                let utc = at.to_offset(UtcOffset::UTC);
+                let change = |month| last_sunday(utc.year(), month).map(|d| d.with_hms(1, 0, 0));
+                let summer = match (change(Month::March), change(Month::October)) {
+                    (Some(Ok(start)), Some(Ok(end))) => start.assume_utc() <= utc && utc < end.assume_utc(),
+                    _ => false,
+                };
+                let hours = i8::from(summer);
+                UtcOffset::from_hms(hours, 0, 0).unwrap_or(UtcOffset::UTC)
+            }
+        }
+    }
+}
+
+fn last_sunday(year: i32, month: Month) -> Option<Date> {
+    let last = Date::from_calendar_date(year, month, 31).ok()?;
+    Some(last - Duration::days(i64::from(last.weekday().number_days_from_sunday())))
+}
+
+fn between(field: &'static str, got: u32, least: u32, most: u32) -> Result<(), ConfigError> {
+    if (least..=most).contains(&got) {
+        Ok(())
+    } else {
+        Err(wrong(
+            field,
+            &format!("must be between {least} and {most}"),
+            &got.to_string(),
+        ))
+    }
+}
+
+fn wrong(field: &'static str, rule: &str, got: &str) -> ConfigError {
+    ConfigError::Field {
+        field,
+        rule: rule.to_owned(),
+        got: got.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use time::macros::{date, datetime};
+
+    const GOOD: &str = r#"
+        url = "lab"
+        token_file = "/run/wilco/bank.token"
+        debtor_account = "20-00-00/55779911"
+        payees = "lab"
+        confirmation_of_payee = "lab"
+    "#;
+
+    fn good() -> BankConfig {
+        BankConfig::from_toml(GOOD)
+            .unwrap_or_else(|e| panic!("{e}"))
+            .point_at_lab("http://127.0.0.1:4010/")
+    }
+
+    #[test]
+    fn the_lab_stands_for_its_addresses() {
+        let config = good();
+        assert!(!config.wants_lab());
+        let checked = config.checked().unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(checked.bank.shown(), "http://127.0.0.1:4010");
+        let Payees::Url(payees) = checked.payees else {
+            panic!("a URL")
+        };
+        assert_eq!(payees.shown(), "http://127.0.0.1:4010/lab/payees");
+        let cop = checked.cop.map(|c| c.shown());
+        assert_eq!(
+            cop.as_deref(),
+            Some("http://127.0.0.1:4010/lab/confirmation-of-payee")
+        );
+        assert_eq!(checked.debtor.on_line(), "20-00-00/55779911");
+    }
+
+    /// Each case breaks one field of a good table and must be refused by that field's name.
+    #[test]
+    fn each_wrong_field_is_named_with_its_rule() {
+        type Break = fn(&mut BankConfig);
+        let cases: [(&str, &str, Break); 22] = [
+            ("url", "loopback only", |c| c.url = "http://bank.example".into()),
+            ("url", "loopback only", |c| {
+                c.url = "http://127.0.0.1.bank.example".into()
+            }),
+            ("url", "without user", |c| {
+                c.url = "http://me:secret@127.0.0.1:1/".into()
+            }),
+            ("url", "without user", |c| {
+                c.url = "http://127.0.0.1:1/?x=1".into()
+            }),
+            ("url", "must be a URL", |c| c.url = "lab".into()),
+            ("url", "must be a URL", |c| c.url = "ftp://127.0.0.1/".into()),
+            ("version", "3.1", |c| c.version = "4.0".into()),
+            ("name exactly one", "(0 are given)", |c| c.token_file = None),
+            ("name exactly one", "(2 are given)", |c| {
+                c.token_env = Some("TOKEN".into())
+            }),
+            ("token_env", "name of an environment variable", |c| {
+                c.token_file = None;
+                c.token_env = Some(String::new());
+            }),
+            ("token_command", "must name a program", |c| {
+                c.token_file = None;
+                c.token_command = Some(Vec::new());
+            }),
+            ("debtor_account", "20-00-00/55779911", |c| {
+                c.debtor_account = "20-00-00-55779911".into()
+            }),
+            ("payees", "register's URL", |c| c.payees = String::new()),
+            ("payees", "loopback only", |c| {
+                c.payees = "http://register.example/".into()
+            }),
+            ("confirmation_of_payee", "must be a URL", |c| {
+                c.confirmation_of_payee = Some("cop".into())
+            }),
+            ("allow_cop", "no_match", |c| c.allow_cop = vec!["maybe".into()]),
+            ("authorise_url", "{consent_id}", |c| {
+                c.authorise_url = Some("https://bank.example/sca".into())
+            }),
+            ("payment_context", "BillPayment", |c| {
+                c.payment_context = "Fun".into()
+            }),
+            ("timeout_s", "between 1 and 300", |c| c.timeout_s = 0),
+            ("settle_window_s", "between 1 and 86400", |c| {
+                c.settle_window_s = 0
+            }),
+            ("concurrency", "between 1 and 1024", |c| c.concurrency = 0),
+            ("client_cert_file", "client_key_file", |c| {
+                c.client_cert_file = Some("c.pem".into())
+            }),
+        ];
+        for (field, rule, break_it) in cases {
+            let mut config = good();
+            break_it(&mut config);
+            let said = config.checked().map(|_| ()).expect_err(field).to_string();
+            assert!(said.contains(field) && said.contains(rule), "{field}: {said}");
+        }
+        for zone in ["GMT", "+0000", "+15:00", "+00:60", "*00:00", "+0a:00", ""] {
+            let mut config = good();
+            config.time_zone = zone.into();
+            let said = config.checked().map(|_| ()).expect_err(zone).to_string();
+            assert!(
+                said.contains("time_zone") && said.contains("Europe/London"),
+                "{said}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_field_nobody_knows_is_refused() {
+        let said = BankConfig::from_toml(&format!("{GOOD}\ntoken = \"s3cret\""))
+            .map(|_| ())
+            .expect_err("unknown")
+            .to_string();
+        assert!(said.contains("unknown field `token`"), "{said}");
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[test]
+    fn https_without_its_feature_says_what_to_build() {
+        let mut config = good();
+        config.url = "https://bank.example".into();
+        let said = config.checked().map(|_| ()).expect_err("no tls").to_string();
+        assert!(said.contains("feature `tls`"), "{said}");
+    }
+
+    #[test]
+    fn the_banks_day_is_counted_in_its_own_zone() {
+        let ahead = Zone::parse("+01:00").unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(
+            ahead.date_of(datetime!(2026-10-02 23:30 UTC)),
+            date!(2026 - 10 - 03)
+        );
+        assert_eq!(
+            ahead.end_of(date!(2026 - 10 - 02)).to_rfc3339(),
+            "2026-10-02T23:00:00.000Z"
+        );
+        let behind = Zone::parse("-05:30").unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(
+            behind.date_of(datetime!(2026-10-02 05:29 UTC)),
+            date!(2026 - 10 - 01)
+        );
+        assert_eq!(
+            behind.end_of(date!(2026 - 10 - 02)).to_rfc3339(),
+            "2026-10-03T05:30:00.000Z"
+        );
+    }
+
+    #[test]
+    fn london_keeps_summer_time() {
+        let end = |day| Zone::London.end_of(day).to_rfc3339();
+        assert_eq!(end(date!(2026 - 03 - 28)), "2026-03-29T00:00:00.000Z");
+        assert_eq!(end(date!(2026 - 03 - 29)), "2026-03-29T23:00:00.000Z");
+        assert_eq!(end(date!(2026 - 10 - 24)), "2026-10-24T23:00:00.000Z");
+        assert_eq!(end(date!(2026 - 10 - 25)), "2026-10-26T00:00:00.000Z");
+        assert_eq!(
+            Zone::London.date_of(datetime!(2026-07-01 23:30 UTC)),
+            date!(2026 - 07 - 02)
+        );
+        assert_eq!(
+            Zone::London.date_of(datetime!(2026-12-01 23:30 UTC)),
+            date!(2026 - 12 - 01)
+        );
+    }
+}

@@ -1,0 +1,93 @@
+//! What a bank says when it says no (OBIE R/W 3.1, `OBErrorResponse1`).
+
+use serde::Deserialize;
+
+use super::values::clean;
+
+/// An error body, read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Complaint {
+    /// Every `ErrorCode` with its `Path`, in order.
+    pub codes: Vec<(String, String)>,
+    /// Code, message and path of the first error, fit for a tail.
+    pub text: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct ErrorBody {
+    #[serde(default)]
+    code: Option<String>,
+    #[serde(default)]
+    message: Option<String>,
+    errors: Vec<ErrorEntry>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct ErrorEntry {
+    error_code: String,
+    #[serde(default)]
+    message: Option<String>,
+    #[serde(default)]
+    path: Option<String>,
+}
+
+impl Complaint {
+    /// Reads an error body; `None` if it is none.
+    pub fn read(body: &[u8]) -> Option<Complaint> {
+        let read: ErrorBody = serde_json::from_slice(body).ok()?;
+        let first = read.errors.first()?;
+        let words = first
+            .message
+            .as_deref()
+            .or(read.message.as_deref())
+            .unwrap_or_default();
+        let mut text = format!("{}: {}", clean(&first.error_code, 60), clean(words, 120));
+        if let Some(path) = &first.path {
+            text.push_str(&format!(" ({})", clean(path, 60)));
+        }
+        if let Some(code) = &read.code {
+            text.push_str(&format!(" [{}]", clean(code, 20)));
+        }
+        let place = |e: ErrorEntry| (e.error_code, e.path.unwrap_or_default());
+        let codes = read.errors.into_iter().map(place).collect();
+        Some(Complaint { codes, text })
+    }
+
+    /// Whether a refused payment says for certain that this request created nothing and that no earlier one did:
+    /// every code must be one a bank can only say about the request itself. Codes about the consent's state, about
+    /// repeats, or of a kind nobody listed leave room for an order that exists.
+    pub fn proves_nothing_was_created(&self) -> bool {
+        !self.codes.is_empty()
+            && self
+                .codes
+                .iter()
+                .all(|(code, path)| is_about_the_request(code, path))
+    }
+
+    /// Whether the bank says that it cannot do this kind of thing, rather than that a value is wrong.
+    pub fn is_unsupported(&self) -> bool {
+        self.codes
+            .iter()
+            .any(|(code, _)| code.starts_with("UK.OBIE.Unsupported."))
+    }
+}
+
+fn is_about_the_request(code: &str, path: &str) -> bool {
+    const FAMILIES: [&str; 3] = ["UK.OBIE.Field.", "UK.OBIE.Signature.", "UK.OBIE.Unsupported."];
+    const CODES: [&str; 7] = [
+        "UK.OBIE.Header.Missing",
+        "UK.OBIE.Header.Invalid",
+        "UK.OBIE.Reauthenticate",
+        "UK.OBIE.Resource.ConsentMismatch",
+        "UK.OBIE.Resource.InvalidFormat",
+        "UK.OBIE.Rules.AfterCutOffDateTime",
+        "UK.OBIE.Rules.FailsControlParameters",
+    ];
+    // A key the bank knows from another body was used by somebody, for something.
+    if path.to_ascii_lowercase().contains("idempotency-key") {
+        return false;
+    }
+    FAMILIES.iter().any(|f| code.starts_with(f)) || CODES.contains(&code)
+}
