@@ -208,7 +208,8 @@ async fn create(
     });
 
     // Past this line nothing is refused any more: consent, payment, key and both entries stand or fall together.
-    let payment_id = format!("lab-payment-{}", uuid::Uuid::now_v7().simple());
+    // 40 characters, as many as the standard gives a DomesticPaymentId.
+    let payment_id = format!("lab-pay-{}", uuid::Uuid::now_v7().simple());
     consents::consume(conn, &order.consent_id, now).await?;
     sqlx::query(
         "INSERT INTO payment (payment_id, consent_id, idempotency_key, reference, instruction_id, initiation, \

@@ -43,6 +43,7 @@ async fn a_payment_from_consent_to_book() {
     assert!(paid.text("/Data/CreationDateTime").starts_with("2026-09-14T"));
 
     let payment_id = paid.text("/Data/DomesticPaymentId");
+    assert!((1..=40).contains(&payment_id.len()), "OBIE's limit: {payment_id}");
     let read = client.get(&format!("{PAYMENTS}/{payment_id}")).await;
     assert_eq!(
         read,
