@@ -234,6 +234,18 @@ pub struct StoredProblem {
     pub text: String,
 }
 
+impl From<&rw1::Problem> for StoredProblem {
+    fn from(p: &rw1::Problem) -> Self {
+        StoredProblem {
+            code: p.code.as_str().to_owned(),
+            slot: p.slot.clone(),
+            want: p.want.clone(),
+            got: p.got.clone(),
+            text: p.text.clone(),
+        }
+    }
+}
+
 /// The durable record that an act is being executed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {

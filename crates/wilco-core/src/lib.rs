@@ -21,6 +21,8 @@ pub mod quiescence;
 pub mod recovery;
 pub mod refusal;
 pub mod settle;
+#[cfg(test)]
+pub(crate) mod testing;
 pub mod timestamp;
 pub mod token;
 pub mod write;

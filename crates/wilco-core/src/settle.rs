@@ -1,1 +1,518 @@
-//! Placeholder.
+//! Settling: from what the outside said to the line that closes the act.
+//!
+//! The DN is built from the values as executed, never from what was planned. A slot the counterparty cannot know is
+//! carried from the statement and named; a slot it should show and did not is left out, so that the check finds it.
+
+use rw1::{Kind, Profiles};
+
+use crate::act::{Claim, Closed, Execution, StoredProblem};
+use crate::journal::{Entry, OURSELVES};
+use crate::lines::{self, Reply};
+use crate::quiescence::{Absence, absence};
+use crate::write::{Change, Expect};
+use crate::{Act, Contract, Refusal, Stage, Timestamp, Verdict};
+
+/// What is known of an executed act, as the outside reported it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Executed {
+    /// Slots and values the counterparty showed.
+    pub values: Vec<(String, String)>,
+    /// Its own id for it.
+    pub receipt: Option<String>,
+    /// Its status word.
+    pub status: String,
+}
+
+/// What came of an execution, a lookup, or a person's word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum News {
+    /// It was carried out.
+    Executed(Executed),
+    /// It was taken on and is not finished.
+    Accepted(Executed),
+    /// It was certainly not carried out: refused, or never sent.
+    NotDone {
+        /// The FL's `why` code.
+        why: &'static str,
+        /// In the counterparty's words or ours.
+        text: String,
+    },
+    /// The call ended without an answer we can read.
+    CallUnknown(String),
+    /// The process that owned the call is known to be dead.
+    OwnerDead(String),
+    /// A lookup was answered: no trace of it.
+    LookupAbsent(String),
+    /// A lookup was not answered, or in words nobody listed.
+    LookupUnknown(String),
+}
+
+/// How often to look, and when to call a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// The first pause, seconds; doubles with each lookup.
+    pub first_s: i64,
+    /// The longest pause, seconds.
+    pub longest_s: i64,
+    /// After how many lookups a person is called.
+    pub escalate_after: u32,
+}
+
+/// The write that follows from news about a claimed act. `contract` is the narrower of the frozen and the current
+/// one. `None` where the act is not claimed any more: the news is evidence only.
+///
+/// # Errors
+/// A line that cannot be written.
+pub fn settle(
+    profiles: &Profiles,
+    act: &Act,
+    news: &News,
+    contract: &Contract,
+    pace: Pace,
+    now: Timestamp,
+) -> Result<Option<Change>, Refusal> {
+    let Some(execution) = act.execution() else {
+        return Ok(None);
+    };
+    let heard = Entry::event(news.name(), news.detail(), OURSELVES);
+    let change = match news {
+        News::Executed(executed) => done(profiles, act, execution, executed, heard, now)?,
+        News::NotDone { why, text } => not_done(profiles, act, execution, why, text, heard, now)?,
+        News::Accepted(accepted) => accepted_so_far(act, execution, accepted, pace, heard, now),
+        News::CallUnknown(_) | News::OwnerDead(_) | News::LookupAbsent(_) | News::LookupUnknown(_) => {
+            still_open(profiles, act, execution, news, contract, pace, heard, now)?
+        }
+    };
+    Ok(Some(change))
+}
+
+impl News {
+    /// The event's name in the journal.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            News::Executed(_) => "executed",
+            News::Accepted(_) => "accepted",
+            News::NotDone { .. } => "not_done",
+            News::CallUnknown(_) => "call_unknown",
+            News::OwnerDead(_) => "owner_dead",
+            News::LookupAbsent(_) => "lookup_absent",
+            News::LookupUnknown(_) => "lookup_unknown",
+        }
+    }
+
+    fn detail(&self) -> serde_json::Value {
+        match self {
+            News::Executed(e) | News::Accepted(e) => serde_json::json!({
+                "values": e.values.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>(),
+                "receipt": e.receipt,
+                "status": e.status,
+            }),
+            News::NotDone { why, text } => serde_json::json!({ "why": why, "text": text }),
+            News::CallUnknown(text)
+            | News::OwnerDead(text)
+            | News::LookupAbsent(text)
+            | News::LookupUnknown(text) => serde_json::json!({ "text": text }),
+        }
+    }
+}
+
+fn done(
+    profiles: &Profiles,
+    act: &Act,
+    execution: &Execution,
+    executed: &Executed,
+    heard: Entry,
+    now: Timestamp,
+) -> Result<Change, Refusal> {
+    let mut next = act.clone();
+    let id = lines::next_id(&mut next);
+    let offer = &execution.offer;
+    let frozen = &offer.frozen;
+    let mut notes = Vec::new();
+    let mut values: Vec<(&str, &str)> = Vec::new();
+    let mut carried = Vec::new();
+    for value in &frozen.values {
+        let slot = value.slot.as_str();
+        match executed.values.iter().find(|(k, _)| k == slot) {
+            Some((_, seen)) => values.push((slot, seen)),
+            None if frozen.carried.iter().any(|c| c == slot) => {
+                carried.push(slot);
+                values.push((slot, &value.value));
+            }
+            None => {}
+        }
+    }
+    if !carried.is_empty() {
+        notes.push(format!(
+            "carried from the statement, the counterparty cannot know them: {}",
+            carried.join(" ")
+        ));
+    }
+    let (line, left_out) = done_line(profiles, &next, &id, &values)?;
+    for slot in left_out {
+        notes.push(format!(
+            "{slot}: the counterparty's value cannot stand on a line and was left out"
+        ));
+    }
+    let at = execution.claim.claimed_at.to_rw1();
+    let checked = rw1::check_dn(
+        profiles,
+        None,
+        &act.handoff.line,
+        &line,
+        Some(&offer.statement),
+        Some(&at),
+    );
+    notes.extend(checked.notes.iter().map(|n| n.text.clone()));
+    let verdict = if checked.problems.is_empty() {
+        Verdict::Match
+    } else {
+        Verdict::Mismatch
+    };
+    if verdict == Verdict::Mismatch {
+        notes.push(format!(
+            "what ran is not what was stated: reverse it with ask=UNDO ctx={id}"
+        ));
+    }
+    let mut entries = vec![heard, Entry::line(&id, &line, OURSELVES)];
+    // A cancel that lost enters the thread after the DN it lost to, and is answered by it.
+    entries.extend(
+        act.waiting
+            .iter()
+            .map(|cx| Entry::line_of_arrived(&cx.line, OURSELVES)),
+    );
+    next.waiting.clear();
+    next.stage = Stage::Done(Closed {
+        line,
+        line_id: id,
+        closed_at: now,
+        offer: Some(offer.clone()),
+        claim: Some(execution.claim.clone()),
+        verdict: Some(verdict),
+        problems: checked.problems.iter().map(StoredProblem::from).collect(),
+        notes,
+        receipt: executed.receipt.clone(),
+        superseded: false,
+    });
+    Ok(Change {
+        expect: Expect::Version(act.version),
+        act: next,
+        entries,
+    })
+}
+
+/// The DN, leaving out a value that cannot stand on a line.
+fn done_line<'v>(
+    profiles: &Profiles,
+    act: &Act,
+    id: &str,
+    values: &[(&'v str, &'v str)],
+) -> Result<(String, Vec<&'v str>), Refusal> {
+    let write = |values: &[(&str, &str)]| {
+        let mut reply = Reply::new(Kind::Dn, &act.handoff.id).slot("out", "OK");
+        for (slot, value) in values {
+            reply = reply.slot(slot, *value);
+        }
+        reply.write(profiles, act, id)
+    };
+    if let Ok(line) = write(values) {
+        return Ok((line, Vec::new()));
+    }
+    let (fit, unfit): (Vec<(&str, &str)>, Vec<(&str, &str)>) = values
+        .iter()
+        .copied()
+        .partition(|pair| write(std::slice::from_ref(pair)).is_ok());
+    let mut reply = Reply::new(Kind::Dn, &act.handoff.id).slot("out", "OK");
+    for (slot, value) in &fit {
+        reply = reply.slot(slot, *value);
+    }
+    let line = reply.write_ours(profiles, act, id)?;
+    Ok((line, unfit.into_iter().map(|(slot, _)| slot).collect()))
+}
+
+fn not_done(
+    profiles: &Profiles,
+    act: &Act,
+    execution: &Execution,
+    why: &str,
+    text: &str,
+    heard: Entry,
+    now: Timestamp,
+) -> Result<Change, Refusal> {
+    let mut next = act.clone();
+    let mut entries = vec![heard];
+    let closed = fail(
+        profiles,
+        &mut next,
+        why,
+        text,
+        Some(&execution.claim),
+        &mut entries,
+        now,
+    )?;
+    next.stage = Stage::Failed(closed);
+    Ok(Change {
+        expect: Expect::Version(act.version),
+        act: next,
+        entries,
+    })
+}
+
+/// Closes an act with an FL: certainly not executed. Each waiting cancel is acknowledged.
+///
+/// # Errors
+/// A line that cannot be written.
+pub fn fail(
+    profiles: &Profiles,
+    act: &mut Act,
+    why: &str,
+    text: &str,
+    claim: Option<&Claim>,
+    entries: &mut Vec<Entry>,
+    now: Timestamp,
+) -> Result<Closed, Refusal> {
+    let id = lines::next_id(act);
+    let line = Reply::new(Kind::Fl, &act.handoff.id)
+        .slot("why", why)
+        .slot("retry", "N")
+        .tail(text)
+        .write_ours(profiles, act, &id)?;
+    entries.push(Entry::line(&id, &line, OURSELVES));
+    for cx in std::mem::take(&mut act.waiting) {
+        let id = lines::next_id(act);
+        let answer = Reply::new(Kind::An, &cx.id)
+            .without_item()
+            .slot("val", "Y")
+            .tail("nothing was done")
+            .write_ours(profiles, act, &id)?;
+        entries.push(Entry::line_of_arrived(&cx.line, OURSELVES));
+        entries.push(Entry::line(&id, &answer, OURSELVES));
+    }
+    let offer = act.offer().cloned();
+    act.undo_of = None;
+    Ok(Closed {
+        line,
+        line_id: id,
+        closed_at: now,
+        offer,
+        claim: claim.cloned(),
+        verdict: None,
+        problems: Vec::new(),
+        notes: Vec::new(),
+        receipt: None,
+        superseded: false,
+    })
+}
+
+fn accepted_so_far(
+    act: &Act,
+    execution: &Execution,
+    accepted: &Executed,
+    pace: Pace,
+    heard: Entry,
+    now: Timestamp,
+) -> Change {
+    let mut next = act.clone();
+    let mut execution = execution.clone();
+    let progress = &mut execution.progress;
+    // The first answer is kept in the journal; a poll that says the same again only moves the next look.
+    let first = !progress.accepted;
+    progress.accepted = true;
+    progress.over_since.get_or_insert(now);
+    progress.absent_at.clear();
+    progress.lookups += u32::from(!first);
+    progress.receipt = accepted.receipt.clone().or(progress.receipt.take());
+    progress.reason = format!("accepted, not finished: {}", accepted.status);
+    progress.next_at = now.plus_seconds(pause_s(pace, progress.lookups));
+    next.stage = Stage::Executing(execution);
+    let entries = if first { vec![heard] } else { Vec::new() };
+    Change {
+        expect: Expect::Version(act.version),
+        act: next,
+        entries,
+    }
+}
+
+#[allow(clippy::too_many_arguments)]
+fn still_open(
+    profiles: &Profiles,
+    act: &Act,
+    execution: &Execution,
+    news: &News,
+    contract: &Contract,
+    pace: Pace,
+    heard: Entry,
+    now: Timestamp,
+) -> Result<Change, Refusal> {
+    let mut next = act.clone();
+    let mut execution = execution.clone();
+    let progress = &mut execution.progress;
+    match news {
+        News::CallUnknown(text) | News::OwnerDead(text) => {
+            progress.over_since.get_or_insert(now);
+            progress.reason.clone_from(text);
+            progress.next_at = now.plus_seconds(pace.first_s);
+        }
+        News::LookupAbsent(text) => {
+            progress.lookups += 1;
+            progress.absent_at.push(now);
+            // Two are enough to prove it; a long list would only grow the row.
+            if progress.absent_at.len() > MAX_ABSENT_KEPT {
+                progress.absent_at.remove(1);
+            }
+            progress.reason = format!("not found yet: {text}");
+        }
+        News::LookupUnknown(text) => {
+            progress.lookups += 1;
+            progress.reason = format!("lookup not answered: {text}");
+        }
+        News::Executed(_) | News::Accepted(_) | News::NotDone { .. } => {}
+    }
+    if matches!(news, News::LookupAbsent(_) | News::LookupUnknown(_)) {
+        // The counterparty said before that it has it: a lookup that finds nothing contradicts it and proves nothing.
+        let judged = if progress.accepted {
+            Absence::NeverByLookup
+        } else {
+            absence(contract, progress, execution.claim.claimed_at)
+        };
+        let pause = now.plus_seconds(pause_s(pace, progress.lookups));
+        match judged {
+            Absence::Proved => {
+                return not_done(
+                    profiles,
+                    act,
+                    &execution,
+                    "ERR",
+                    "no trace of it at the counterparty",
+                    heard,
+                    now,
+                );
+            }
+            Absence::NotBefore(instant) => progress.next_at = pause.min(instant.max(now.plus_seconds(1))),
+            Absence::NeverByLookup => progress.next_at = pause,
+        }
+    }
+    let mut entries = vec![heard];
+    if progress.lookups >= pace.escalate_after && !progress.escalated {
+        progress.escalated = true;
+        entries.push(Entry::event(
+            "escalated",
+            serde_json::json!({ "lookups": progress.lookups }),
+            OURSELVES,
+        ));
+    }
+    // What the counterparty said it has is not in doubt because one poll went unanswered.
+    let still_theirs = execution.progress.accepted && matches!(news, News::LookupUnknown(_));
+    next.stage = if still_theirs {
+        Stage::Executing(execution)
+    } else {
+        Stage::InDoubt(execution)
+    };
+    Ok(Change {
+        expect: Expect::Version(act.version),
+        act: next,
+        entries,
+    })
+}
+
+const MAX_ABSENT_KEPT: usize = 8;
+
+fn pause_s(pace: Pace, lookups: u32) -> i64 {
+    let doublings = lookups.min(16);
+    pace.first_s
+        .max(1)
+        .saturating_mul(1 << doublings)
+        .min(pace.longest_s.max(1))
+}
+
+/// The write of an operator's word on an act in doubt.
+///
+/// # Errors
+/// The act is not in doubt, or its call can still land.
+pub fn settled_by_operator(
+    profiles: &Profiles,
+    act: &Act,
+    contract: &Contract,
+    done_: bool,
+    evidence: &str,
+    operator: &str,
+    now: Timestamp,
+) -> Result<Change, Refusal> {
+    use crate::Reason;
+    let Stage::InDoubt(execution) = &act.stage else {
+        let text = format!(
+            "only an act in doubt is settled by a person; this one is {}",
+            act.state().as_str()
+        );
+        return Err(Refusal::new(Reason::Refused, text));
+    };
+    let quiet_from = execution
+        .progress
+        .over_since
+        .map(|over| over.plus_seconds(i64::from(contract.settle_window_s)));
+    match quiet_from {
+        None => {
+            let text = "the call that owns this act is not known to be over: it can still land";
+            return Err(Refusal::new(Reason::Refused, text));
+        }
+        Some(from) if now < from => {
+            let text = format!(
+                "the call can still land until {}; settle it after that",
+                from.to_rfc3339()
+            );
+            let wait = u32::try_from(from.seconds_since(now) + 1).unwrap_or(u32::MAX);
+            return Err(Refusal::new(Reason::Refused, text).retry_after(wait));
+        }
+        Some(_) => {}
+    }
+    let word = Entry::event(
+        "settled_by_operator",
+        serde_json::json!({ "done": done_, "evidence": evidence }),
+        operator,
+    );
+    let mut change = if done_ {
+        // A person saw that it was done, not what the counterparty shows: every value is carried from the statement.
+        let mut carried = execution.clone();
+        carried.offer.frozen.carried = carried
+            .offer
+            .frozen
+            .values
+            .iter()
+            .map(|v| v.slot.clone())
+            .collect();
+        let executed = Executed {
+            receipt: execution.progress.receipt.clone(),
+            ..Executed::default()
+        };
+        let mut change = done(profiles, act, &carried, &executed, word, now)?;
+        if let Stage::Done(closed) = &mut change.act.stage {
+            closed.offer = Some(execution.offer.clone());
+            closed
+                .notes
+                .push(format!("settled as done by {operator}: {evidence}"));
+        }
+        change
+    } else {
+        let mut change = not_done(
+            profiles,
+            act,
+            execution,
+            "ERR",
+            "settled as not done by an operator",
+            word,
+            now,
+        )?;
+        if let Stage::Failed(closed) = &mut change.act.stage {
+            closed
+                .notes
+                .push(format!("settled as not done by {operator}: {evidence}"));
+        }
+        change
+    };
+    change.expect = Expect::Version(act.version);
+    Ok(change)
+}
+
+#[cfg(test)]
+mod tests;

@@ -50,7 +50,9 @@ impl Caller {
     /// Whether it may see everybody's acts.
     #[must_use]
     pub fn sees_all(&self) -> bool {
-        [Role::Operator, Role::Viewer, Role::Approver].iter().any(|r| self.has(*r))
+        [Role::Operator, Role::Viewer, Role::Approver]
+            .iter()
+            .any(|r| self.has(*r))
     }
 }
 
@@ -85,6 +87,8 @@ pub struct Config {
     pub lookups_before_escalation: u32,
     /// How many acts may be prepared, executed or looked up at once over all adapters.
     pub concurrency: u32,
+    /// Whether this process alone can hold claims: it holds the lock that every earlier owner held until it died.
+    pub sole_owner: bool,
     /// Serve although open acts name an adapter, agent or profile that is no longer configured; those stay in doubt.
     pub orphan: bool,
 }

@@ -18,7 +18,7 @@ mod settle;
 mod view;
 
 pub use api::{
-    ActRef, AdapterStatus, Caller, Cancelled, CancelRequest, Chance, CommitRequest, Committed, Config, Counts,
-    Parts, PrepareRequest, Prepared, Role, SettleRequest, Settled, StartError, ThreadView,
+    ActRef, AdapterStatus, Caller, CancelRequest, Cancelled, Chance, CommitRequest, Committed, Config,
+    Counts, Parts, PrepareRequest, Prepared, Role, SettleRequest, Settled, StartError, ThreadView,
 };
 pub use engine::Engine;

@@ -1,0 +1,264 @@
+//! Commit: claim, and only then act.
+//!
+//! The beat of this file is the product: the claim is on stable storage, the write answers with the proof, the proof
+//! yields the permit, and only the permit lets the adapter send.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use wilco_adapter::Ready;
+use wilco_core::commit::{self as core, Claimant, Confirmation, Next, Quoted};
+use wilco_core::settle::News;
+use wilco_core::token::Token;
+use wilco_core::write::Taken;
+use wilco_core::{Act, ActId, Offer, Reason, Refusal, Stage, State, Written};
+
+use crate::api::{Caller, CommitRequest, Committed};
+use crate::engine::{Engine, store_refusal};
+use crate::execute;
+use crate::prepare::id_taken;
+
+const TRIES: u32 = 8;
+
+pub(crate) async fn commit(
+    engine: &Arc<Engine>,
+    caller: &Caller,
+    request: CommitRequest,
+) -> Result<Committed, Refusal> {
+    let token = Token::parse(&request.token).ok_or_else(unknown_token)?;
+    for _ in 0..TRIES {
+        let act = act_of(engine, caller, &token).await?;
+        let quoted = Quoted {
+            attempt: token.attempt,
+            statement_sha256: &request.statement_sha256,
+            confirmation: &request.confirmation,
+        };
+        match core::decide(&engine.profiles, &act, quoted)? {
+            Next::Answer => return Ok(answer(act, true)),
+            Next::Join => {
+                return wait_for_the_truth(engine, act.act_id, engine.wait(request.wait), true).await;
+            }
+            Next::Decline(confirmation) => {
+                if let Some(act) = decline(engine, caller, &act, confirmation).await? {
+                    return Ok(answer(act, false));
+                }
+            }
+            Next::Claim(confirmation) => {
+                if claim_and_execute(engine, caller, &act, confirmation).await? {
+                    return wait_for_the_truth(engine, act.act_id, engine.wait(request.wait), false).await;
+                }
+            }
+        }
+    }
+    Err(Refusal::new(Reason::Busy, "this act is being changed by others; ask again").retry_after(1))
+}
+
+fn unknown_token() -> Refusal {
+    Refusal::new(Reason::UnknownToken, "no such token").in_field("token")
+}
+
+/// The act a token opens. Unknown and not yours are the same answer.
+pub(crate) async fn act_of(engine: &Engine, caller: &Caller, token: &Token) -> Result<Act, Refusal> {
+    let act = engine
+        .keeper
+        .act(token.act_id)
+        .await
+        .map_err(store_refusal)?
+        .ok_or_else(unknown_token)?;
+    let given_out = act.tokens.iter().find(|t| t.attempt == token.attempt);
+    let genuine = given_out.is_some_and(|t| token.matches(&t.hash));
+    if genuine && caller.speaks_for(&act.handoff.sender) {
+        Ok(act)
+    } else {
+        Err(unknown_token())
+    }
+}
+
+async fn decline(
+    engine: &Arc<Engine>,
+    caller: &Caller,
+    act: &Act,
+    confirmation: Confirmation,
+) -> Result<Option<Act>, Refusal> {
+    let Stage::Prepared(offer) = act.stage.clone() else {
+        return Ok(None);
+    };
+    let (before, principal, id) = (act.clone(), caller.name.clone(), confirmation.id.clone());
+    let written = engine
+        .write(move |_| Ok(vec![core::decline(&before, &offer, &confirmation, &principal)]))
+        .await?;
+    match written {
+        Written::Advanced { mut acts, .. } => {
+            engine.release_if_abandoned(&acts);
+            Ok(acts.pop())
+        }
+        Written::Taken(Taken::Message { message_id }) => Err(id_taken("confirmation", &id, &message_id)),
+        Written::Stale { .. } | Written::Taken(_) => Ok(None),
+    }
+}
+
+/// Claims the act and sets it going. `false` if somebody else moved it first.
+async fn claim_and_execute(
+    engine: &Arc<Engine>,
+    caller: &Caller,
+    act: &Act,
+    confirmation: Confirmation,
+) -> Result<bool, Refusal> {
+    let Stage::Prepared(offer) = &act.stage else {
+        return Ok(false);
+    };
+    let Some(slot) = engine.slot_named(&offer.frozen.adapter) else {
+        let text = format!("adapter {} is not configured here any more", offer.frozen.adapter);
+        return Err(Refusal::new(Reason::AdapterDown, text));
+    };
+    match slot.adapter.ready(act.act_id, &offer.frozen).await {
+        Ready::Yes => {}
+        Ready::Awaiting { link } => {
+            let at = link.map(|l| format!(" at {l}")).unwrap_or_default();
+            let text = format!("a person must authorise it at the counterparty first{at}; then commit again");
+            return Err(Refusal::new(Reason::NotApproved, text)
+                .with_line(&offer.statement)
+                .retry_after(10));
+        }
+        Ready::Refused { text } => return close_refused(engine, act, &text).await.map(|()| false),
+        Ready::Unknown(text) => {
+            slot.heard(Some(text.clone()));
+            let text = format!(
+                "{} did not say whether it is ready: {text}; nothing was sent, try again",
+                offer.frozen.adapter
+            );
+            return Err(Refusal::new(Reason::AdapterDown, text).retry_after(5));
+        }
+    }
+
+    // Entered before the claim is written, so that recovery never finds it claimed and running nowhere.
+    let Some(in_flight) = engine.running.enter(act.act_id) else {
+        return Ok(false);
+    };
+    let claimant = Claimant {
+        owner: engine.owner.clone(),
+        principal: caller.name.clone(),
+        deadline_s: i64::try_from(engine.config.execution_deadline.as_secs()).unwrap_or(i64::MAX),
+    };
+    let (before, stated, id) = (act.clone(), offer.clone(), confirmation.id.clone());
+    let written = engine
+        .write(move |now| Ok(vec![core::claim(&before, &stated, &confirmation, &claimant, now)]))
+        .await?;
+    match written {
+        Written::Advanced {
+            mut acts, durable, ..
+        } => {
+            let act = acts
+                .pop()
+                .ok_or_else(|| Refusal::new(Reason::StoreDown, "the claim returned no act"))?;
+            if let Stage::Lapsed(offer, _) = &act.stage {
+                engine.release_if_abandoned(std::slice::from_ref(&act));
+                return Err(late(offer));
+            }
+            // ---- the claim is durable: from here on the act is carried out, whoever hangs up
+            execute::start(engine, act, &durable, in_flight);
+            Ok(true)
+        }
+        Written::Taken(Taken::Message { message_id }) => Err(id_taken("confirmation", &id, &message_id)),
+        Written::Stale { .. } | Written::Taken(_) => Ok(false),
+    }
+}
+
+fn late(offer: &Offer) -> Refusal {
+    let text = format!(
+        "the confirmation came too late: the statement ended at {}; nothing was done, prepare the handoff again",
+        offer.expires_at.to_rfc3339()
+    );
+    Refusal::new(Reason::Expired, text).with_line(&offer.statement)
+}
+
+/// The counterparty's own object was refused for good: the act can never be executed.
+async fn close_refused(engine: &Arc<Engine>, act: &Act, text: &str) -> Result<(), Refusal> {
+    let (profiles, before, text) = (engine.profiles.clone(), act.clone(), text.to_owned());
+    let written = engine
+        .write(move |now| {
+            let mut next = before.clone();
+            let mut entries = Vec::new();
+            let closed =
+                wilco_core::settle::fail(&profiles, &mut next, "PERM", &text, None, &mut entries, now)?;
+            next.stage = Stage::Failed(closed);
+            Ok(vec![wilco_core::Change {
+                expect: wilco_core::Expect::Version(before.version),
+                act: next,
+                entries,
+            }])
+        })
+        .await?;
+    if let Written::Advanced { acts, .. } = written {
+        engine.release_if_abandoned(&acts);
+    }
+    Ok(())
+}
+
+/// Waits until the act is closed, at most `wait`, and answers with what is true then.
+pub(crate) async fn wait_for_the_truth(
+    engine: &Arc<Engine>,
+    act_id: ActId,
+    wait: Duration,
+    replayed: bool,
+) -> Result<Committed, Refusal> {
+    let act = until_closed(engine, act_id, wait).await?;
+    Ok(answer(act, replayed))
+}
+
+/// The act once it is closed, or as it stands after `wait`.
+pub(crate) async fn until_closed(
+    engine: &Arc<Engine>,
+    act_id: ActId,
+    wait: Duration,
+) -> Result<Act, Refusal> {
+    let deadline = tokio::time::Instant::now() + wait;
+    let mut changed = engine.running.watch(act_id);
+    loop {
+        let act = engine.reload(act_id).await?;
+        if act.state().is_final() || matches!(act.state(), State::Lapsed) {
+            return Ok(act);
+        }
+        tokio::select! {
+            _ = tokio::time::sleep_until(deadline) => return engine.reload(act_id).await,
+            () = engine.stopping().cancelled() => return engine.reload(act_id).await,
+            changed = changed.changed() => if changed.is_err() { return engine.reload(act_id).await },
+        }
+    }
+}
+
+/// What commit answers for an act as it stands.
+fn answer(act: Act, replayed: bool) -> Committed {
+    let (reply, problems, mut notes) = match act.closed() {
+        Some(closed) => (closed.line.clone(), closed.problems.clone(), closed.notes.clone()),
+        None => (String::new(), Vec::new(), Vec::new()),
+    };
+    match &act.stage {
+        Stage::Executing(_) => notes.push("it is being executed; ask again for the outcome".to_owned()),
+        Stage::InDoubt(e) => notes.push(format!("its outcome is not known yet: {}", e.progress.reason)),
+        Stage::Lapsed(..) => notes.push("the statement was declined; the handoff is still open".to_owned()),
+        _ => {}
+    }
+    Committed {
+        reply,
+        act,
+        problems,
+        notes,
+        replayed,
+    }
+}
+
+/// What an execution's end means, in the core's words.
+pub(crate) fn news_of(outcome: wilco_adapter::Outcome, too_late: bool) -> News {
+    use wilco_adapter::Outcome;
+    match outcome {
+        Outcome::Executed(report) => News::Executed(execute::executed(report)),
+        Outcome::Accepted(report) => News::Accepted(execute::executed(report)),
+        Outcome::Rejected(text) => News::NotDone { why: "ERR", text },
+        Outcome::NotSent(text) => News::NotDone {
+            why: if too_late { "EXPIRED" } else { "ERR" },
+            text,
+        },
+        Outcome::Unknown(text) => News::CallUnknown(text),
+    }
+}

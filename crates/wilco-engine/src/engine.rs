@@ -1,0 +1,549 @@
+//! The engine itself: what it holds, how it starts, how it stops, and the tools every verb uses.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use wilco_adapter::{Adapter, Description, Served};
+use wilco_core::token::{Token, TokenKey};
+use wilco_core::{
+    Act, ActId, Change, Clock, Contract, Frozen, Reason, Refusal, Stage, State, Timestamp, Written,
+};
+use wilco_store::{Filter, Keeper, StoreError};
+
+use crate::api::{
+    AdapterStatus, Caller, CancelRequest, Cancelled, CommitRequest, Committed, Config, Counts, Parts,
+    PrepareRequest, Prepared, SettleRequest, Settled, StartError,
+};
+use crate::running::Running;
+
+/// Carries out the verbs. One per process; cheap to share.
+pub struct Engine {
+    pub(crate) keeper: Arc<dyn Keeper>,
+    pub(crate) profiles: rw1::Profiles,
+    pub(crate) config: Config,
+    pub(crate) owner: String,
+    pub(crate) running: Running,
+    pub(crate) stats: Stats,
+    adapters: Vec<Slot>,
+    keys: Vec<TokenKey>,
+    chance: Arc<dyn crate::Chance>,
+    tasks: TaskTracker,
+    stopping: CancellationToken,
+    draining: AtomicBool,
+}
+
+/// Counts since start.
+#[derive(Default)]
+pub(crate) struct Stats {
+    pub(crate) mismatches: AtomicU64,
+    pub(crate) lookups: AtomicU64,
+}
+
+/// An adapter with its own concurrency limit, so that one slow bank cannot stall the others.
+pub(crate) struct Slot {
+    pub(crate) adapter: Arc<dyn Adapter>,
+    pub(crate) description: Description,
+    places: Arc<Semaphore>,
+    trouble: Mutex<Option<String>>,
+}
+
+/// How long a verb waits for a place at its adapter before it answers BUSY.
+const PLACE_WAIT: Duration = Duration::from_secs(5);
+
+impl Engine {
+    /// Starts: checks that everything open can still be served, takes over what an earlier run left claimed, and
+    /// begins to look round in the background.
+    ///
+    /// # Errors
+    /// The store does not answer, the settings make no sense, or open acts need what is no longer configured.
+    pub async fn start(parts: Parts) -> Result<Arc<Engine>, StartError> {
+        check(&parts)?;
+        let mut owner = [0u8; 8];
+        parts.chance.fill(&mut owner);
+        let engine = Arc::new(Engine {
+            adapters: parts.adapters.into_iter().map(Slot::new).collect(),
+            keeper: parts.keeper,
+            profiles: parts.profiles,
+            keys: parts.token_keys,
+            chance: parts.chance,
+            config: parts.config,
+            owner: owner.iter().map(|b| format!("{b:02x}")).collect(),
+            running: Running::default(),
+            stats: Stats::default(),
+            tasks: TaskTracker::new(),
+            stopping: CancellationToken::new(),
+            draining: AtomicBool::new(false),
+        });
+        engine.check_orphans().await?;
+        crate::recover::at_start(&engine).await?;
+        let looking_round = Arc::clone(&engine);
+        engine
+            .tasks
+            .spawn(async move { crate::recover::forever(&looking_round).await });
+        Ok(engine)
+    }
+
+    /// Resolves, freezes and states a handoff.
+    ///
+    /// # Errors
+    /// See [`Reason`].
+    pub async fn prepare(
+        self: &Arc<Self>,
+        caller: &Caller,
+        request: PrepareRequest,
+    ) -> Result<Prepared, Refusal> {
+        let (engine, caller) = (Arc::clone(self), caller.clone());
+        self.in_a_task(async move { crate::prepare::prepare(&engine, &caller, request).await })
+            .await
+    }
+
+    /// Executes a confirmed statement.
+    ///
+    /// # Errors
+    /// See [`Reason`].
+    pub async fn commit(
+        self: &Arc<Self>,
+        caller: &Caller,
+        request: CommitRequest,
+    ) -> Result<Committed, Refusal> {
+        let (engine, caller) = (Arc::clone(self), caller.clone());
+        self.in_a_task(async move { crate::commit::commit(&engine, &caller, request).await })
+            .await
+    }
+
+    /// Withdraws a handoff.
+    ///
+    /// # Errors
+    /// See [`Reason`].
+    pub async fn cancel(
+        self: &Arc<Self>,
+        caller: &Caller,
+        request: CancelRequest,
+    ) -> Result<Cancelled, Refusal> {
+        let (engine, caller) = (Arc::clone(self), caller.clone());
+        self.in_a_task(async move { crate::cancel::cancel(&engine, &caller, request).await })
+            .await
+    }
+
+    /// Takes an operator's word on an act in doubt.
+    ///
+    /// # Errors
+    /// See [`Reason`].
+    pub async fn settle(
+        self: &Arc<Self>,
+        caller: &Caller,
+        request: SettleRequest,
+    ) -> Result<Settled, Refusal> {
+        let (engine, caller) = (Arc::clone(self), caller.clone());
+        self.in_a_task(async move { crate::settle::settle(&engine, &caller, request).await })
+            .await
+    }
+
+    /// The adapters as they stand.
+    #[must_use]
+    pub fn adapters(&self) -> Vec<AdapterStatus> {
+        self.adapters.iter().map(Slot::status).collect()
+    }
+
+    /// Figures for `/metrics`.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub async fn counts(&self) -> Result<Counts, StoreError> {
+        let states = self.keeper.counts().await?.into_iter().collect();
+        let claimed = self.keeper.claimed().await?;
+        let escalated = claimed
+            .iter()
+            .filter(|a| a.execution().is_some_and(|e| e.progress.escalated))
+            .count();
+        Ok(Counts {
+            states,
+            mismatches: self.stats.mismatches.load(Ordering::Relaxed),
+            lookups: self.stats.lookups.load(Ordering::Relaxed),
+            escalated: u64::try_from(escalated).unwrap_or(u64::MAX),
+            running: u64::try_from(self.running.len()).unwrap_or(u64::MAX),
+        })
+    }
+
+    /// What the store has done since it was opened.
+    #[must_use]
+    pub fn store_counters(&self) -> wilco_store::Counters {
+        self.keeper.counters()
+    }
+
+    /// The profiles in force.
+    #[must_use]
+    pub fn profiles(&self) -> &rw1::Profiles {
+        &self.profiles
+    }
+
+    /// Whether new work is taken.
+    ///
+    /// # Errors
+    /// Why not, in words for operators.
+    pub fn ready(&self) -> Result<(), String> {
+        if self.draining.load(Ordering::SeqCst) {
+            return Err("stopping: no new work is taken".to_owned());
+        }
+        if self.keeper.healthy() {
+            return Ok(());
+        }
+        match self.keeper.clock_behind_s() {
+            0 => Err("the store does not take writes".to_owned()),
+            s => Err(format!(
+                "the clock is {s} s behind the highest time written; an operator must acknowledge it"
+            )),
+        }
+    }
+
+    /// Takes no new work and waits for what runs, at most `grace`. What has not ended then stays claimed and is
+    /// looked up by the next start. Returns how many executions were left.
+    pub async fn drain(&self, grace: Duration) -> usize {
+        self.draining.store(true, Ordering::SeqCst);
+        self.stopping.cancel();
+        self.tasks.close();
+        if tokio::time::timeout(grace, self.tasks.wait()).await.is_err() {
+            tracing::warn!(
+                left = self.running.len(),
+                "stopping before every execution ended; the next start looks them up"
+            );
+        }
+        let left = self.running.len();
+        self.keeper.close().await;
+        left
+    }
+
+    async fn check_orphans(&self) -> Result<(), StartError> {
+        let open = State::ALL.into_iter().filter(|s| !s.is_final()).collect();
+        let mut filter = Filter {
+            states: open,
+            limit: 500,
+            ..Filter::default()
+        };
+        let mut missing: Vec<String> = Vec::new();
+        loop {
+            let page = self.keeper.acts(&filter).await?;
+            for act in &page.items {
+                missing.extend(self.missing_for(act));
+            }
+            match page.next {
+                Some(next) => filter.page_token = Some(next),
+                None => break,
+            }
+        }
+        missing.sort();
+        missing.dedup();
+        match missing.is_empty() {
+            true => Ok(()),
+            false if self.config.orphan => {
+                tracing::warn!(
+                    missing = missing.join(", "),
+                    "serving although open acts need what is not configured"
+                );
+                Ok(())
+            }
+            false => Err(StartError::Orphans(missing.join(", "))),
+        }
+    }
+
+    fn missing_for(&self, act: &Act) -> Vec<String> {
+        let mut missing = Vec::new();
+        if let Some(offer) = act.offer() {
+            if self.slot_named(&offer.frozen.adapter).is_none() {
+                missing.push(format!("adapter {}", offer.frozen.adapter));
+            }
+        }
+        if !self.config.agents.contains(&act.handoff.receiver) {
+            missing.push(format!("agent {}", act.handoff.receiver));
+        }
+        if !act.handoff.profile.is_empty() && self.profiles.get(&act.handoff.profile).is_none() {
+            missing.push(format!("profile {}", act.handoff.profile));
+        }
+        missing
+    }
+
+    // ---- tools for the verbs
+
+    /// Runs a verb in a task of its own: the server drops a handler when its caller hangs up, and that must change
+    /// nothing.
+    async fn in_a_task<T: Send + 'static>(
+        &self,
+        verb: impl Future<Output = Result<T, Refusal>> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        if let Err(why) = self.ready() {
+            let reason = if self.draining.load(Ordering::SeqCst) {
+                Reason::Halted
+            } else {
+                Reason::StoreDown
+            };
+            return Err(Refusal::new(reason, why).retry_after(5));
+        }
+        self.tasks.spawn(verb).await.unwrap_or_else(|e| {
+            tracing::error!(error = %e, "a verb's task ended without an answer");
+            Err(Refusal::new(
+                Reason::StoreDown,
+                "the request ended without an answer; ask again",
+            )
+            .retry_after(1))
+        })
+    }
+
+    /// Spawns work that outlives its caller and that a drain waits for.
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> tokio::task::JoinHandle<T> {
+        self.tasks.spawn(work)
+    }
+
+    /// Fires when the daemon is stopping.
+    pub(crate) fn stopping(&self) -> &CancellationToken {
+        &self.stopping
+    }
+
+    /// Writes what `decide` returns, at the store's own instant. An error of the decision writes nothing.
+    pub(crate) async fn write(
+        &self,
+        decide: impl Fn(Timestamp) -> Result<Vec<Change>, Refusal> + Send + Sync + 'static,
+    ) -> Result<Written, Refusal> {
+        let failed: Arc<Mutex<Option<Refusal>>> = Arc::default();
+        let seen = Arc::clone(&failed);
+        let written = self
+            .keeper
+            .write(Box::new(move |now| {
+                decide(now).unwrap_or_else(|refusal| {
+                    *lock(&seen) = Some(refusal);
+                    Vec::new()
+                })
+            }))
+            .await
+            .map_err(store_refusal)?;
+        let refusal = lock(&failed).take();
+        match refusal {
+            Some(refusal) => Err(refusal),
+            None => {
+                if let Written::Advanced { acts, .. } = &written {
+                    for act in acts {
+                        self.running.changed(act.act_id);
+                    }
+                }
+                Ok(written)
+            }
+        }
+    }
+
+    /// The act as it stands after what is due has been expired.
+    pub(crate) async fn expire_if_due(&self, act: Act) -> Result<Act, Refusal> {
+        if wilco_core::recovery::expires(&act, self.keeper.now()).is_none() {
+            return Ok(act);
+        }
+        let (id, profiles, before) = (act.act_id, self.profiles.clone(), act);
+        let written = self
+            .write(move |now| {
+                Ok(wilco_core::recovery::expiry(&profiles, &before, now)?
+                    .into_iter()
+                    .collect())
+            })
+            .await?;
+        match written {
+            Written::Advanced { acts, .. } if !acts.is_empty() => {
+                self.release_if_abandoned(&acts);
+                Ok(acts
+                    .into_iter()
+                    .next()
+                    .unwrap_or_else(|| unreachable!("checked not empty")))
+            }
+            // Somebody else moved it, or it was not due after all: read it.
+            _ => self.reload(id).await,
+        }
+    }
+
+    pub(crate) async fn reload(&self, id: ActId) -> Result<Act, Refusal> {
+        let act = self.keeper.act(id).await.map_err(store_refusal)?;
+        act.ok_or_else(|| Refusal::new(Reason::UnknownAct, "no such act"))
+    }
+
+    /// Withdraws what prepare put in place at the counterparty, for acts that closed unclaimed. Best effort.
+    pub(crate) fn release_if_abandoned(&self, acts: &[Act]) {
+        for act in acts {
+            let abandoned = match &act.stage {
+                Stage::Lapsed(offer, _) => Some(offer),
+                Stage::Failed(c) | Stage::Cancelled(c) | Stage::Refused(c) if c.claim.is_none() => {
+                    c.offer.as_ref()
+                }
+                _ => None,
+            };
+            if let Some(offer) = abandoned.filter(|o| o.frozen.placed.is_some()) {
+                self.release(act.act_id, offer.frozen.clone());
+            }
+        }
+    }
+
+    pub(crate) fn release(&self, act_id: ActId, frozen: Frozen) {
+        if let Some(slot) = self.slot_named(&frozen.adapter) {
+            let adapter = Arc::clone(&slot.adapter);
+            self.tasks
+                .spawn(async move { adapter.release(act_id, &frozen).await });
+        }
+    }
+
+    pub(crate) fn slot_named(&self, name: &str) -> Option<&Slot> {
+        self.adapters.iter().find(|s| s.description.name == name)
+    }
+
+    /// The adapter that serves an ask, with what it serves.
+    pub(crate) fn slot_for(&self, profile: &str, ask: &str) -> Option<(&Slot, &Served)> {
+        self.adapters
+            .iter()
+            .find_map(|slot| slot.serves(profile, ask).map(|served| (slot, served)))
+    }
+
+    /// The contract recovery may rely on: the narrower of the frozen and the current one.
+    pub(crate) fn contract_for(&self, act: &Act, frozen: &Frozen) -> Contract {
+        let current = self
+            .slot_named(&frozen.adapter)
+            .and_then(|slot| slot.serves(&act.handoff.profile, &act.handoff.ask))
+            .map(|served| &served.contract);
+        current.map_or_else(|| frozen.contract.clone(), |c| frozen.contract.narrower(c))
+    }
+
+    /// The token of an attempt: a new one under the first key, an old one under the key its record names.
+    pub(crate) fn token(&self, act: &Act, attempt: u32) -> Result<Token, Refusal> {
+        let record = act.tokens.iter().find(|t| t.attempt == attempt);
+        let key = match record {
+            Some(record) => self.keys.iter().find(|k| k.id == record.key_id),
+            None => self.keys.first(),
+        };
+        let key = key.ok_or_else(|| {
+            Refusal::new(
+                Reason::StoreDown,
+                "the server key this act's token was made with is not loaded",
+            )
+        })?;
+        Ok(Token::derive(key, act.act_id, attempt))
+    }
+
+    pub(crate) fn key_id(&self) -> Result<&str, Refusal> {
+        let key = self.keys.first();
+        key.map(|k| k.id.as_str())
+            .ok_or_else(|| Refusal::new(Reason::StoreDown, "no server key is loaded"))
+    }
+
+    pub(crate) fn new_act_id(&self, at: Timestamp) -> ActId {
+        let mut random = [0u8; 10];
+        self.chance.fill(&mut random);
+        ActId::new(at, random)
+    }
+
+    pub(crate) fn wait(&self, asked: Option<Duration>) -> Duration {
+        asked
+            .unwrap_or(self.config.default_wait)
+            .min(self.config.max_wait)
+    }
+}
+
+impl Slot {
+    fn new(adapter: Arc<dyn Adapter>) -> Slot {
+        let description = adapter.describe();
+        let places = usize::try_from(description.concurrency.max(1)).unwrap_or(1);
+        Slot {
+            adapter,
+            description,
+            places: Arc::new(Semaphore::new(places)),
+            trouble: Mutex::new(None),
+        }
+    }
+
+    fn serves(&self, profile: &str, ask: &str) -> Option<&Served> {
+        self.description
+            .serves
+            .iter()
+            .find(|s| s.profile == profile && s.ask == ask)
+    }
+
+    fn status(&self) -> AdapterStatus {
+        AdapterStatus {
+            description: self.description.clone(),
+            trouble: lock(&self.trouble).clone(),
+        }
+    }
+
+    /// Remembers whether the counterparty answered the last time it was asked.
+    pub(crate) fn heard(&self, trouble: Option<String>) {
+        *lock(&self.trouble) = trouble;
+    }
+
+    /// A place at this adapter, or BUSY when none comes free in time.
+    pub(crate) async fn place(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        let waiting = tokio::time::timeout(PLACE_WAIT, Arc::clone(&self.places).acquire_owned()).await;
+        waiting.ok().and_then(Result::ok).ok_or_else(|| {
+            let text = format!(
+                "{} has as many acts under way as it takes; try again",
+                self.description.name
+            );
+            Refusal::new(Reason::Busy, text).retry_after(1)
+        })
+    }
+
+    /// A place for an act that is already claimed: it waits as long as it takes.
+    pub(crate) async fn place_for_claimed(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.places).acquire_owned().await.ok()
+    }
+}
+
+/// The store's clock as a [`Clock`].
+pub(crate) struct StoreClock(pub(crate) Arc<dyn Keeper>);
+
+impl Clock for StoreClock {
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+}
+
+/// Acts whose task holds the lock never panic while holding it, so a poisoned lock still holds a sound value.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// What a caller hears when the store cannot answer.
+pub(crate) fn store_refusal(error: StoreError) -> Refusal {
+    match error {
+        StoreError::Busy => {
+            Refusal::new(Reason::Busy, "too many writes are waiting; try again").retry_after(1)
+        }
+        StoreError::PageToken => Refusal::malformed("page_token", error.to_string()),
+        other => {
+            tracing::error!(error = %other, "the store could not answer");
+            Refusal::new(Reason::StoreDown, format!("{other}; ask again for the truth")).retry_after(2)
+        }
+    }
+}
+
+fn check(parts: &Parts) -> Result<(), StartError> {
+    if parts.token_keys.is_empty() {
+        return Err(StartError::Config(
+            "no server key for tokens: one is needed".to_owned(),
+        ));
+    }
+    let mut served: HashMap<(String, String), String> = HashMap::new();
+    for adapter in &parts.adapters {
+        let description = adapter.describe();
+        for s in &description.serves {
+            let pair = (s.profile.clone(), s.ask.clone());
+            if let Some(other) = served.insert(pair, description.name.clone()) {
+                let text = format!(
+                    "adapters {other} and {} both serve {} {}: configure one of them",
+                    description.name, s.profile, s.ask
+                );
+                return Err(StartError::Config(text));
+            }
+        }
+    }
+    Ok(())
+}

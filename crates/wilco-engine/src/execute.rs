@@ -1,0 +1,194 @@
+//! Executing a claimed act, and writing down what came of it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use wilco_adapter::{Outcome, Permit, Report};
+use wilco_core::journal::{Entry, OURSELVES};
+use wilco_core::settle::{Executed, News, Pace};
+use wilco_core::write::Taken;
+use wilco_core::{Act, ActId, Change, Durable, Expect, Reason, Refusal, Stage, Verdict, Written};
+
+use crate::commit::news_of;
+use crate::engine::{Engine, StoreClock};
+use crate::running::InFlight;
+
+/// How often writing an outcome is tried before it is left to recovery.
+const TRIES: u32 = 6;
+
+/// Sets a claimed act going in a task of its own. Without proof of the claim nothing is sent.
+pub(crate) fn start(engine: &Arc<Engine>, act: Act, durable: &Durable, in_flight: InFlight) {
+    let clock = Arc::new(StoreClock(Arc::clone(&engine.keeper)));
+    let Some(permit) = Permit::from_claim(&act, durable, clock) else {
+        tracing::error!(act = %act.act_id, "no permit for a claimed act: nothing was sent, recovery will look it up");
+        return;
+    };
+    let engine = Arc::clone(engine);
+    let this = Arc::clone(&engine);
+    this.spawn(async move {
+        let _in_flight = in_flight;
+        run(&engine, act, permit).await;
+    });
+}
+
+async fn run(engine: &Arc<Engine>, act: Act, permit: Permit) {
+    let act_id = act.act_id;
+    let Some(execution) = act.execution() else { return };
+    let Some(slot) = engine.slot_named(&execution.offer.frozen.adapter) else {
+        return;
+    };
+    let Some(_place) = slot.place_for_claimed().await else {
+        return;
+    };
+    let (adapter, frozen) = (Arc::clone(&slot.adapter), execution.offer.frozen.clone());
+    // A task of its own once more: should the adapter panic, the act is in doubt, and nothing else is lost.
+    let call = engine.spawn(async move { adapter.execute(permit, &frozen).await });
+    let outcome = call
+        .await
+        .unwrap_or_else(|e| Outcome::Unknown(format!("the adapter's call ended abnormally: {e}")));
+    slot.heard(match &outcome {
+        Outcome::Unknown(text) | Outcome::NotSent(text) => Some(text.clone()),
+        _ => None,
+    });
+    let too_late = engine.keeper.now() >= execution.claim.not_after;
+    let news = news_of(outcome, too_late);
+    if let Err(refusal) = record(engine, act_id, &news).await {
+        tracing::error!(act = %act_id, error = %refusal, "the outcome could not be written; recovery will look it up");
+    }
+}
+
+/// Writes news about an act down: closes it, leaves it in doubt, or, where it is closed already, keeps the evidence.
+pub(crate) async fn record(engine: &Arc<Engine>, act_id: ActId, news: &News) -> Result<Act, Refusal> {
+    let mut pause = Duration::from_millis(50);
+    let mut long_ids = false;
+    for _ in 0..TRIES {
+        match record_once(engine, act_id, news, &mut long_ids).await {
+            Ok(Some(act)) => return Ok(act),
+            Ok(None) => {}
+            Err(refusal) if matches!(refusal.reason, Reason::StoreDown | Reason::Busy) => {
+                tracing::warn!(act = %act_id, error = %refusal, "writing an outcome failed; trying again");
+                tokio::time::sleep(pause).await;
+                pause *= 2;
+            }
+            Err(refusal) => return Err(refusal),
+        }
+    }
+    Err(Refusal::new(Reason::StoreDown, "the outcome could not be written").retry_after(2))
+}
+
+async fn record_once(
+    engine: &Arc<Engine>,
+    act_id: ActId,
+    news: &News,
+    long_ids: &mut bool,
+) -> Result<Option<Act>, Refusal> {
+    let mut act = engine.reload(act_id).await?;
+    act.long_ids |= *long_ids;
+    let Some(execution) = act.execution() else {
+        return evidence(engine, &act, news).await;
+    };
+    let contract = engine.contract_for(&act, &execution.offer.frozen);
+    let (profiles, before, heard, pace) = (engine.profiles.clone(), act.clone(), news.clone(), pace(engine));
+    let written = engine
+        .write(move |now| {
+            let change = wilco_core::settle::settle(&profiles, &before, &heard, &contract, pace, now)?;
+            Ok(change.into_iter().collect())
+        })
+        .await?;
+    match written {
+        Written::Advanced { mut acts, .. } => {
+            let written = acts.pop();
+            if let Some(after) = &written {
+                tell(engine, &act, after);
+            }
+            Ok(written)
+        }
+        Written::Taken(Taken::Message { .. }) => {
+            *long_ids = true;
+            Ok(None)
+        }
+        Written::Stale { .. } | Written::Taken(_) => Ok(None),
+    }
+}
+
+fn pace(engine: &Engine) -> Pace {
+    let seconds = |d: Duration| i64::try_from(d.as_secs()).unwrap_or(i64::MAX);
+    Pace {
+        first_s: seconds(engine.config.lookup_pause),
+        longest_s: seconds(engine.config.lookup_pause_max),
+        escalate_after: engine.config.lookups_before_escalation,
+    }
+}
+
+/// Says in the log what operators must know.
+fn tell(engine: &Engine, before: &Act, after: &Act) {
+    let (act, thread, state) = (after.act_id, after.thread.as_str(), after.state().as_str());
+    match &after.stage {
+        Stage::Done(closed) if closed.verdict != Some(Verdict::Match) => {
+            engine.stats.mismatches.fetch_add(1, Ordering::Relaxed);
+            let problem = closed.problems.first().map_or("", |p| p.text.as_str());
+            tracing::error!(%act, thread, problem, "what ran is not what was stated: reverse it");
+        }
+        Stage::InDoubt(e)
+            if e.progress.escalated && !before.execution().is_some_and(|b| b.progress.escalated) =>
+        {
+            tracing::error!(%act, thread, reason = e.progress.reason, "still in doubt: a person must look");
+        }
+        Stage::InDoubt(e) => tracing::warn!(%act, thread, reason = e.progress.reason, "in doubt"),
+        _ => tracing::info!(%act, thread, state, "settled"),
+    }
+}
+
+/// News about an act that is closed already: kept, and, where it contradicts the close, shouted about. The closing
+/// line is never replaced and no second one enters the thread.
+async fn evidence(engine: &Arc<Engine>, act: &Act, news: &News) -> Result<Option<Act>, Refusal> {
+    let contradicts = match (&act.stage, news) {
+        (Stage::Failed(_), News::Executed(_) | News::Accepted(_)) => true,
+        (Stage::Done(_), News::NotDone { .. }) => true,
+        _ => false,
+    };
+    let (before, heard) = (act.clone(), news.clone());
+    let written = engine
+        .write(move |_| {
+            let mut next = before.clone();
+            if contradicts {
+                if let Stage::Failed(closed) | Stage::Done(closed) = &mut next.stage {
+                    closed.verdict = Some(Verdict::Contradicted);
+                    closed
+                        .notes
+                        .push(format!("later evidence contradicts this: {}", heard.name()));
+                }
+            }
+            let entry = Entry::event(
+                "late_evidence",
+                serde_json::json!({ "news": heard.name() }),
+                OURSELVES,
+            );
+            Ok(vec![Change {
+                expect: Expect::Version(before.version),
+                act: next,
+                entries: vec![entry],
+            }])
+        })
+        .await?;
+    match written {
+        Written::Advanced { mut acts, .. } => {
+            if contradicts {
+                engine.stats.mismatches.fetch_add(1, Ordering::Relaxed);
+                tracing::error!(act = %act.act_id, "later evidence contradicts the closing line: a person must look");
+            }
+            Ok(acts.pop())
+        }
+        Written::Stale { .. } | Written::Taken(_) => Ok(None),
+    }
+}
+
+/// An adapter's report, in the core's words.
+pub(crate) fn executed(report: Report) -> Executed {
+    Executed {
+        values: report.values,
+        receipt: report.receipt,
+        status: report.status,
+    }
+}

@@ -1,0 +1,76 @@
+//! Settle: an operator's word on an act in doubt.
+
+use std::sync::Arc;
+
+use wilco_core::write::Taken;
+use wilco_core::{Reason, Refusal, Written};
+
+use crate::api::{Caller, Role, SettleRequest, Settled};
+use crate::engine::Engine;
+
+const TRIES: u32 = 8;
+
+/// The longest evidence text.
+const MAX_EVIDENCE_CHARS: usize = 2000;
+
+pub(crate) async fn settle(
+    engine: &Arc<Engine>,
+    caller: &Caller,
+    request: SettleRequest,
+) -> Result<Settled, Refusal> {
+    if !caller.has(Role::Operator) {
+        return Err(Refusal::new(
+            Reason::NotYours,
+            "settling an act takes the role operator",
+        ));
+    }
+    let evidence = request.evidence.trim().to_owned();
+    if evidence.is_empty() || evidence.chars().count() > MAX_EVIDENCE_CHARS {
+        let rule = format!(
+            "evidence says what was seen, where and by whom, in 1 to {MAX_EVIDENCE_CHARS} characters"
+        );
+        return Err(Refusal::malformed("evidence", rule));
+    }
+    let mut long_ids = false;
+    for _ in 0..TRIES {
+        let mut act = engine.reload(request.act_id).await?;
+        act.long_ids |= long_ids;
+        let contract = match act.execution() {
+            Some(execution) => engine.contract_for(&act, &execution.offer.frozen),
+            None => {
+                let text = format!(
+                    "only an act in doubt is settled by a person; this one is {}",
+                    act.state().as_str()
+                );
+                return Err(Refusal::new(Reason::Refused, text));
+            }
+        };
+        let (profiles, evidence, operator, done) = (
+            engine.profiles.clone(),
+            evidence.clone(),
+            caller.name.clone(),
+            request.done,
+        );
+        let written = engine
+            .write(move |now| {
+                let change = wilco_core::settle::settled_by_operator(
+                    &profiles, &act, &contract, done, &evidence, &operator, now,
+                )?;
+                Ok(vec![change])
+            })
+            .await?;
+        match written {
+            Written::Advanced { acts, .. } => {
+                let Some(act) = acts.into_iter().next() else {
+                    continue;
+                };
+                tracing::warn!(act = %act.act_id, operator = caller.name, state = act.state().as_str(), "settled by an operator");
+                let reply = act.closed().map(|c| c.line.clone()).unwrap_or_default();
+                return Ok(Settled { reply, act });
+            }
+            Written::Taken(Taken::Message { .. }) => long_ids = true,
+            Written::Stale { .. } | Written::Taken(_) => {}
+        }
+    }
+    Err(Refusal::new(Reason::Busy, "this act is being changed by others; ask again").retry_after(1))
+}
