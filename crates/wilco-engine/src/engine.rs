@@ -81,11 +81,13 @@ impl Engine {
             draining: AtomicBool::new(false),
         });
         engine.check_orphans().await?;
-        crate::recover::at_start(&engine).await?;
+        let left = engine.keeper.claimed().await?;
         let looking_round = Arc::clone(&engine);
-        engine
-            .tasks
-            .spawn(async move { crate::recover::forever(&looking_round).await });
+        // In the background: a counterparty that does not answer must not keep the daemon from starting.
+        engine.tasks.spawn(async move {
+            crate::recover::left_claimed(&looking_round, left).await;
+            crate::recover::forever(&looking_round).await;
+        });
         Ok(engine)
     }
 
