@@ -9,7 +9,7 @@ use crate::kind::Kind;
 use crate::message::Message;
 use crate::parse::Judge;
 use crate::problem::{Code, Problem};
-use crate::profile::Profiles;
+use crate::profile::{Profile, Profiles};
 use crate::{VERSION, json};
 
 /// A message to be written. Values are texts as they stand on the line (`exec`, `a+b`, `Y`, `5400.00`).
@@ -29,7 +29,7 @@ pub struct Draft {
     pub item: Option<String>,
     /// The other slots; their order does not matter, an empty value leaves the slot out.
     pub slots: Vec<(String, String)>,
-    /// The free text; a line end in it becomes a space, white space around it is dropped, an empty one is none.
+    /// The free text; a line end in it becomes a space, white space at its end is dropped, an empty one is none.
     pub tail: Option<String>,
 }
 
@@ -189,13 +189,7 @@ fn encode_as(
     let mut slots: Vec<(usize, &str, &str)> = draft
         .slots
         .iter()
-        .map(|(key, value)| {
-            (
-                vocabulary.slot(key).unwrap_or(usize::MAX),
-                key.as_str(),
-                value.as_str(),
-            )
-        })
+        .map(|(key, value)| (place(vocabulary, key), key.as_str(), value.as_str()))
         .collect();
     slots.sort_by_key(|(at, _, _)| *at);
     let pairs = header
@@ -219,7 +213,7 @@ fn encode_as(
     if let Some(tail) = draft
         .tail
         .as_deref()
-        .map(str::trim)
+        .map(str::trim_end)
         .filter(|tail| !tail.is_empty())
     {
         line.push_str(" // ");
@@ -234,6 +228,14 @@ fn encode_as(
         Ok(line)
     } else {
         Err(problems)
+    }
+}
+
+/// Where a slot stands on the line; what the specification does not place comes last, in the order given.
+fn place(vocabulary: &Profile, key: &str) -> usize {
+    match key {
+        "re" | "from" | "to" | "item" => usize::MAX,
+        key => vocabulary.slot(key).unwrap_or(usize::MAX),
     }
 }
 
