@@ -1,2 +1,38 @@
-//! Placeholder.
-fn main() {}
+//! `cargo xtask`: what a newcomer and CI run. `test` passes the tests, `tidy` checks the tree against its own map,
+//! `bench` measures.
+
+mod bench;
+mod python;
+mod run;
+mod test;
+mod tidy;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+  test                            build everything and pass all tests; installs what they need, says what it could not get
+  tidy                            check the tree against its own map: dependency picture, migrations, top-level entries
+  bench [--quick] [--json FILE]   measure, against limits measured in the same run";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        ["test"] => test::run(),
+        ["tidy"] => tidy::run(),
+        ["bench", rest @ ..] => bench::run(rest),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("\n{why}");
+            ExitCode::FAILURE
+        }
+    }
+}

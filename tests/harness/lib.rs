@@ -1,0 +1,1 @@
+//! Tools the tests share: a daemon of their own, a lab of their own, clients.

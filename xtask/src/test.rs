@@ -1,0 +1,20 @@
+//! `cargo xtask test`: everything that must hold, on a machine that has only a Rust toolchain, a C compiler and
+//! Python 3. What is missing is installed or named; nothing passes by being skipped.
+
+use crate::run::{cargo, run as run_command};
+use crate::{python, tidy};
+
+pub fn run() -> Result<(), String> {
+    tidy::run()?;
+    let python = python::ready()?;
+    // The binaries first: the integration tests drive them as a user would.
+    run_command(cargo().args(["build", "--workspace", "--bins"]))?;
+    run_command(
+        cargo()
+            .args(["test", "--workspace", "--features", "wilco-tests/interop"])
+            .env("WILCO_TEST_PYTHON", &python)
+            .env("WILCO_TEST_BINARIES_ARE_BUILT", "1"),
+    )?;
+    println!("\nall tests passed");
+    Ok(())
+}
