@@ -1,7 +1,7 @@
 //! Whether the changes of one write may be made: one order of refusals for every keeper.
 //!
-//! A keeper gathers what stands in the way ([`Findings`]) by whatever means it has, and [`judge`] turns that into the
-//! one answer. Where a keeper makes several writes in one transaction, [`Earlier`] holds what the writes before this
+//! A keeper says what it holds ([`Standing`]), [`Findings`] are what of that stands in the way, and [`judge`] turns them
+//! into the one answer. Where a keeper makes several writes in one transaction, [`Earlier`] holds what the writes before this
 //! one have already changed in it.
 
 use std::collections::{HashMap, HashSet};
@@ -23,19 +23,82 @@ pub(crate) struct Sealed {
     pub(crate) at: Timestamp,
 }
 
-/// What stands in the way of each change, by its index in the write.
+impl Sealed {
+    /// About how much text it writes, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        let offers = self.acts.iter().filter_map(|a| a.offer());
+        let stated: usize = offers
+            .map(|o| o.frozen.request.body.len() + o.statement.len())
+            .sum();
+        let rows = self.rows.iter().flatten().filter_map(|r| r.body.as_ref());
+        stated + rows.map(String::len).sum::<usize>() + 1024 * self.acts.len()
+    }
+}
+
+/// What a keeper holds, as far as it bears on a write. Each answers an error where the row makes no sense.
+pub(crate) trait Standing {
+    /// The act with this id.
+    fn act(&self, id: ActId) -> Result<Option<Act>, StoreError>;
+    /// The act that holds this handoff id in this thread.
+    fn handoff(&self, thread: &str, handoff_id: &str) -> Result<Option<Act>, StoreError>;
+    /// The act that reverses `of`.
+    fn undoing(&self, of: ActId) -> Option<ActId>;
+    /// Whether this message id is taken in this thread.
+    fn message_taken(&self, thread: &str, message_id: &str) -> bool;
+}
+
+/// What stands in the way of each change, by its index in the write. Empty where nobody has looked.
 #[derive(Default)]
 pub(crate) struct Findings {
     /// The act is not at the expected version; as it stands, if it does.
-    pub(crate) stale: HashMap<usize, Option<Box<Act>>>,
+    stale: HashMap<usize, Option<Box<Act>>>,
     /// The act is at the expected version, but this column is not what the change was made from.
-    pub(crate) misfit: HashMap<usize, &'static str>,
+    misfit: HashMap<usize, &'static str>,
     /// The act that holds the handoff's id.
-    pub(crate) handoff: HashMap<usize, Box<Act>>,
+    handoff: HashMap<usize, Box<Act>>,
     /// The act that already reverses the same one.
-    pub(crate) undo: HashMap<usize, ActId>,
+    undo: HashMap<usize, ActId>,
     /// Message ids that are taken.
-    pub(crate) messages: HashSet<(usize, String)>,
+    messages: HashSet<(usize, String)>,
+}
+
+impl Findings {
+    /// What stands in the way of `write`.
+    ///
+    /// # Errors
+    /// `Row` when a row that bears on it makes no sense.
+    pub(crate) fn gather(write: &Sealed, standing: &dyn Standing) -> Result<Findings, StoreError> {
+        let mut found = Findings::default();
+        for (i, change) in write.changes.iter().enumerate() {
+            let act = &change.act;
+            let current = standing.act(act.act_id)?;
+            match (change.expect, current) {
+                (Expect::Absent, None) => {}
+                (Expect::Version(expected), Some(current)) if current.version == expected => {
+                    if let Some(column) = misfit(&current, act) {
+                        found.misfit.insert(i, column);
+                    }
+                }
+                (_, current) => {
+                    found.stale.insert(i, current.map(Box::new));
+                }
+            }
+            if change.expect == Expect::Absent
+                && let Some(holder) = standing.handoff(&act.thread, &act.handoff.id)?
+            {
+                found.handoff.insert(i, Box::new(holder));
+            }
+            if let Some(holder) = act.undo_of.and_then(|of| standing.undoing(of)) {
+                found.undo.insert(i, holder);
+            }
+            for id in change.entries.iter().filter_map(|e| e.message_id.as_ref()) {
+                if standing.message_taken(&act.thread, id) {
+                    found.messages.insert((i, id.clone()));
+                }
+            }
+        }
+        Ok(found)
+    }
 }
 
 /// What the writes before this one have changed in the same transaction.
@@ -158,6 +221,17 @@ fn lets_go(write: &Sealed, earlier: &Earlier, holder: ActId, of: ActId) -> bool 
     let here = write.acts.iter().find(|a| a.act_id == holder);
     here.or_else(|| earlier.acts.get(&holder))
         .is_some_and(|act| act.undo_of != Some(of))
+}
+
+/// The column in which a change differs from the row it says it was made from.
+fn misfit(current: &Act, change: &Act) -> Option<&'static str> {
+    let columns = [
+        ("seq", current.seq == change.seq),
+        ("head", current.head == change.head),
+        ("thread", current.thread == change.thread),
+        ("handoff_id", current.handoff.id == change.handoff.id),
+    ];
+    columns.into_iter().find(|(_, same)| !same).map(|(name, _)| name)
 }
 
 fn stale(act_id: ActId, current: Option<Box<Act>>) -> Judged {

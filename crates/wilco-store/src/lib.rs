@@ -11,6 +11,11 @@ mod judge;
 pub mod memory;
 mod page;
 mod port;
+mod record;
+pub mod sqlite;
+#[cfg(feature = "suite")]
+pub mod suite;
 
 pub use memory::MemoryKeeper;
 pub use port::{Counters, Filter, Keeper, Page, StoreError, ThreadLine};
+pub use sqlite::{SqliteKeeper, SqliteOptions};

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use wilco_core::journal::{EntryKind, Row};
 use wilco_core::write::{Decide, Durable};
-use wilco_core::{Act, ActId, Clock, Expect, State, Timestamp, Written};
+use wilco_core::{Act, ActId, Clock, State, Timestamp, Written};
 
 use crate::clock::StoreClock;
-use crate::judge::{Earlier, Findings, Judged, Sealed, judge, sealed};
+use crate::judge::{Earlier, Findings, Judged, Sealed, Standing, judge, sealed};
 use crate::page::{self, Place};
 use crate::{Counters, Filter, Keeper, Page, StoreError, ThreadLine};
 
@@ -63,39 +63,6 @@ impl MemoryKeeper {
 }
 
 impl Kept {
-    fn findings(&self, write: &Sealed) -> Findings {
-        let mut found = Findings::default();
-        for (i, change) in write.changes.iter().enumerate() {
-            let act = &change.act;
-            let current = self.acts.get(&act.act_id);
-            match (change.expect, current) {
-                (Expect::Absent, None) => {}
-                (Expect::Version(expected), Some(current)) if current.version == expected => {
-                    if let Some(column) = misfit(current, act) {
-                        found.misfit.insert(i, column);
-                    }
-                }
-                _ => {
-                    found.stale.insert(i, current.cloned().map(Box::new));
-                }
-            }
-            let name = (act.thread.clone(), act.handoff.id.clone());
-            let holder = self.handoffs.get(&name).and_then(|id| self.acts.get(id));
-            if let Some(holder) = holder {
-                found.handoff.insert(i, Box::new(holder.clone()));
-            }
-            if let Some(holder) = act.undo_of.and_then(|of| self.undos.get(&of)) {
-                found.undo.insert(i, *holder);
-            }
-            for id in change.entries.iter().filter_map(|e| e.message_id.as_ref()) {
-                if self.messages.contains_key(&(act.thread.clone(), id.clone())) {
-                    found.messages.insert((i, id.clone()));
-                }
-            }
-        }
-        found
-    }
-
     fn apply(&mut self, write: &Sealed) {
         for act in &write.acts {
             let before = self.acts.get(&act.act_id).and_then(|a| a.undo_of);
@@ -136,6 +103,26 @@ impl Kept {
     }
 }
 
+impl Standing for Kept {
+    fn act(&self, id: ActId) -> Result<Option<Act>, StoreError> {
+        Ok(self.acts.get(&id).cloned())
+    }
+
+    fn handoff(&self, thread: &str, handoff_id: &str) -> Result<Option<Act>, StoreError> {
+        let id = self.handoffs.get(&(thread.to_owned(), handoff_id.to_owned()));
+        Ok(id.and_then(|id| self.acts.get(id)).cloned())
+    }
+
+    fn undoing(&self, of: ActId) -> Option<ActId> {
+        self.undos.get(&of).copied()
+    }
+
+    fn message_taken(&self, thread: &str, message_id: &str) -> bool {
+        self.messages
+            .contains_key(&(thread.to_owned(), message_id.to_owned()))
+    }
+}
+
 #[async_trait]
 impl Keeper for MemoryKeeper {
     async fn write(&self, decide: Decide) -> Result<Written, StoreError> {
@@ -144,7 +131,7 @@ impl Keeper for MemoryKeeper {
             let at = self.clock.next()?;
             sealed(decide(at), at)?
         };
-        let found = kept.findings(&write);
+        let found = Findings::gather(&write, &*kept)?;
         match judge(&write, &found, &Earlier::default()) {
             Judged::Fits => {}
             Judged::Refused(written) => {
@@ -171,9 +158,7 @@ impl Keeper for MemoryKeeper {
     }
 
     async fn act_by_handoff(&self, thread: &str, handoff_id: &str) -> Result<Option<Act>, StoreError> {
-        let kept = self.kept()?;
-        let id = kept.handoffs.get(&(thread.to_owned(), handoff_id.to_owned()));
-        Ok(id.and_then(|id| kept.acts.get(id)).cloned())
+        self.kept()?.handoff(thread, handoff_id)
     }
 
     async fn act_by_message(
@@ -284,15 +269,4 @@ impl Keeper for MemoryKeeper {
     async fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }
-}
-
-/// The column in which a change differs from the row it says it was made from.
-fn misfit(current: &Act, change: &Act) -> Option<&'static str> {
-    let columns = [
-        ("seq", current.seq == change.seq),
-        ("head", current.head == change.head),
-        ("thread", current.thread == change.thread),
-        ("handoff_id", current.handoff.id == change.handoff.id),
-    ];
-    columns.into_iter().find(|(_, same)| !same).map(|(name, _)| name)
 }

@@ -1,0 +1,208 @@
+//! A keeper in one SQLite file, for one daemon on one folder.
+//!
+//! `DIR/lock` is held for the keeper's life. One connection writes, owned by one task that groups concurrent writes into
+//! one transaction ([`writer`]); a few connections read. What happens when a transaction goes wrong is in [`doubt`].
+
+mod decode;
+mod doubt;
+mod faults;
+mod lock;
+mod look;
+mod open;
+mod read;
+mod sql;
+mod writer;
+
+use std::collections::VecDeque;
+use std::fmt::Display;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sqlx::sqlite::SqlitePool;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use wilco_core::write::Decide;
+use wilco_core::{Clock, Written};
+
+#[cfg(feature = "suite")]
+pub use faults::Fault;
+
+use self::faults::Faults;
+use self::writer::{Job, Writer};
+use crate::clock::StoreClock;
+use crate::{Counters, StoreError};
+
+/// How a folder is opened.
+#[derive(Clone)]
+pub struct SqliteOptions {
+    /// The folder; made if it is not there.
+    pub dir: PathBuf,
+    /// The clock writes are stamped by.
+    pub clock: Arc<dyn Clock>,
+    /// How many writes may wait before the next is answered `Busy`.
+    pub queue: usize,
+    /// How many connections read.
+    pub readers: u32,
+}
+
+impl SqliteOptions {
+    /// The folder `dir` on this clock, with 1024 writes waiting and 4 readers at most.
+    #[must_use]
+    pub fn new(dir: impl Into<PathBuf>, clock: Arc<dyn Clock>) -> SqliteOptions {
+        SqliteOptions {
+            dir: dir.into(),
+            clock,
+            queue: 1024,
+            readers: 4,
+        }
+    }
+}
+
+/// Keeps acts in `DIR/wilco.sqlite`.
+pub struct SqliteKeeper {
+    shared: Arc<Shared>,
+    readers: SqlitePool,
+    queue: Mutex<Option<mpsc::Sender<Job>>>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    lock: Mutex<Option<Arc<File>>>,
+}
+
+/// What the writer and everybody else share.
+struct Shared {
+    dir: PathBuf,
+    clock: StoreClock,
+    counters: Tally,
+    stopped: Mutex<Option<String>>,
+    faults: Faults,
+}
+
+#[derive(Default)]
+struct Tally {
+    writes: AtomicU64,
+    flushes: AtomicU64,
+    refused: AtomicU64,
+    unknown: AtomicU64,
+}
+
+impl SqliteKeeper {
+    /// Takes the folder's lock, opens the file, brings its tables up to date and starts the writer. Must be called
+    /// inside a tokio runtime.
+    ///
+    /// # Errors
+    /// `Refuse` when another process has the folder, when a setting durability needs cannot be set, or when the file is
+    /// from a newer version; each says what to do. `Row` when the file's clock is missing.
+    pub async fn open(options: SqliteOptions) -> Result<SqliteKeeper, StoreError> {
+        let SqliteOptions {
+            dir,
+            clock,
+            queue,
+            readers,
+        } = options;
+        open::folder(&dir)?;
+        let lock = Arc::new(lock::take(&dir)?);
+        let mut connection = open::write_connection(&dir).await?;
+        open::migrate(&mut connection.db, &dir).await?;
+        let highest = open::highest(&mut connection.db).await?;
+        connection.guard().await.map_err(down)?;
+        open::flush_folder(&dir)?;
+
+        let shared = Arc::new(Shared {
+            clock: StoreClock::new(clock, highest),
+            counters: Tally::default(),
+            stopped: Mutex::new(None),
+            faults: Faults::default(),
+            dir,
+        });
+        let readers = open::readers(&shared.dir, readers.max(1));
+        let (sender, receiver) = mpsc::channel(queue.max(1));
+        let writer = Writer {
+            connection,
+            queue: receiver,
+            waiting: VecDeque::new(),
+            shared: Arc::clone(&shared),
+            lock: Arc::clone(&lock),
+        };
+        Ok(SqliteKeeper {
+            writer: Mutex::new(Some(tokio::spawn(writer.run()))),
+            shared,
+            readers,
+            queue: Mutex::new(Some(sender)),
+            lock: Mutex::new(Some(lock)),
+        })
+    }
+
+    /// Makes the next batch that writes anything go wrong.
+    #[cfg(feature = "suite")]
+    pub fn fail(&self, fault: Fault) {
+        self.shared.faults.add(fault);
+    }
+
+    async fn enqueue(&self, decide: Decide) -> Result<Written, StoreError> {
+        let (answer, answered) = oneshot::channel();
+        if let Some(why) = self.shared.stopped() {
+            return Err(StoreError::Down(why));
+        }
+        let sent = match locked(&self.queue).as_ref() {
+            Some(queue) => queue.try_send(Job { decide, answer }),
+            None => return Err(closed()),
+        };
+        match sent {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => return Err(StoreError::Busy),
+            Err(TrySendError::Closed(_)) => return Err(closed()),
+        }
+        let lost = || StoreError::Unknown("the writer ended before it answered".to_owned());
+        answered.await.unwrap_or_else(|_| Err(lost()))
+    }
+
+    async fn shut(&self) {
+        // Closing the queue lets the writer finish what it holds, and then end.
+        drop(locked(&self.queue).take());
+        let writer = locked(&self.writer).take();
+        if let Some(writer) = writer
+            && let Err(error) = writer.await
+        {
+            tracing::error!(%error, "the writer did not end well");
+        }
+        self.readers.close().await;
+        drop(locked(&self.lock).take());
+    }
+
+    fn tally(&self) -> Counters {
+        let tally = &self.shared.counters;
+        Counters {
+            writes: tally.writes.load(Ordering::Relaxed),
+            flushes: tally.flushes.load(Ordering::Relaxed),
+            refused: tally.refused.load(Ordering::Relaxed),
+            unknown: tally.unknown.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Shared {
+    /// Why no more writes are taken, if they are not.
+    fn stopped(&self) -> Option<String> {
+        locked(&self.stopped).clone()
+    }
+
+    /// Takes no more writes; the first reason stays.
+    fn stop(&self, why: &str) {
+        locked(&self.stopped).get_or_insert_with(|| why.to_owned());
+    }
+}
+
+fn closed() -> StoreError {
+    StoreError::Down("it was closed".to_owned())
+}
+
+fn down(error: impl Display) -> StoreError {
+    StoreError::Down(error.to_string())
+}
+
+// Nothing panics while it holds one of these locks, and what they guard is replaced whole.
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,190 @@
+//! Opening the file: settings that durability needs are set, read back, and refused otherwise.
+
+use std::borrow::Cow;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
+};
+use sqlx::{ConnectOptions, Connection, SqlSafeStr, SqliteConnection};
+use wilco_core::Timestamp;
+
+use super::sql;
+use crate::StoreError;
+use crate::record::At;
+
+/// How long to wait for a lock that somebody else's tool holds on the file.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The log is moved into the database every so many pages (16 MiB). A short log is written over in place, which is
+/// faster than one that grows: every flush of a growing file is also a write to the file system's own journal.
+const CHECKPOINT_PAGES: &str = "4000";
+
+const MIGRATIONS: [(i64, &str, &str); 1] = [(
+    1,
+    "acts and journal",
+    include_str!("../../../../migrations/sqlite/0001_acts_and_journal.sql"),
+)];
+
+/// The one connection that writes, and the guard over its commits.
+pub(super) struct WriteConnection {
+    pub(super) db: SqliteConnection,
+    /// Only while this is set does a commit go through. SQLite rolls a transaction back by itself when the disk is
+    /// full, and would then commit each later statement on its own: the guard turns those into errors.
+    pub(super) may_commit: Arc<AtomicBool>,
+}
+
+/// The database file of a folder.
+pub(super) fn file_of(dir: &Path) -> PathBuf {
+    dir.join("wilco.sqlite")
+}
+
+/// Makes sure the folder is there.
+pub(super) fn folder(dir: &Path) -> Result<(), StoreError> {
+    fs::create_dir_all(dir)
+        .map_err(|e| StoreError::Refuse(format!("{}: the folder cannot be made: {e}", dir.display())))
+}
+
+/// Opens the file for writing, with every setting read back.
+pub(super) async fn write_connection(dir: &Path) -> Result<WriteConnection, StoreError> {
+    let file = file_of(dir);
+    let refuse = |what: String| StoreError::Refuse(format!("{}: {what}", file.display()));
+    let options = SqliteConnectOptions::new()
+        .filename(&file)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .foreign_keys(true)
+        .busy_timeout(BUSY_TIMEOUT)
+        .pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
+        .pragma("journal_size_limit", "67108864")
+        .pragma("cache_size", "-32768")
+        .pragma("temp_store", "memory")
+        // Without it, macOS calls data durable that is still in the drive's cache.
+        .pragma("fullfsync", "1")
+        .pragma("checkpoint_fullfsync", "1")
+        .disable_statement_logging();
+    let mut db = options
+        .connect()
+        .await
+        .map_err(|e| refuse(format!("the database cannot be opened: {e}")))?;
+    let mode: String = read_back(&mut db, "PRAGMA journal_mode").await.map_err(refuse)?;
+    if mode != "wal" {
+        return Err(refuse(format!(
+            "journal_mode is {mode} and cannot be set to wal: put the folder on a local file system"
+        )));
+    }
+    for (pragma, name, wanted) in [
+        ("PRAGMA synchronous", "synchronous", 2),
+        ("PRAGMA foreign_keys", "foreign_keys", 1),
+    ] {
+        let value: i64 = read_back(&mut db, pragma).await.map_err(refuse)?;
+        if value != wanted {
+            return Err(refuse(format!("{name} is {value} and cannot be set to {wanted}")));
+        }
+    }
+    Ok(WriteConnection {
+        db,
+        may_commit: Arc::new(AtomicBool::new(false)),
+    })
+}
+
+impl WriteConnection {
+    /// From here on, nothing is committed but where [`Self::may_commit`] is set.
+    pub(super) async fn guard(&mut self) -> Result<(), sqlx::Error> {
+        let may_commit = Arc::clone(&self.may_commit);
+        let mut handle = self.db.lock_handle().await?;
+        handle.set_commit_hook(move || may_commit.load(Ordering::Acquire));
+        Ok(())
+    }
+
+    /// Closes it, waiting until the file is let go; a transaction that is open is rolled back.
+    pub(super) async fn close(self) {
+        if let Err(error) = self.db.close().await {
+            tracing::warn!(%error, "the connection to the database did not close cleanly");
+        }
+    }
+}
+
+/// Brings the tables up to date.
+///
+/// # Errors
+/// `Refuse` naming the file, when it is from a newer version or its migrations are not ours.
+pub(super) async fn migrate(db: &mut SqliteConnection, dir: &Path) -> Result<(), StoreError> {
+    let migrations = MIGRATIONS.map(|(version, name, text)| {
+        let kind = MigrationType::Simple;
+        Migration::new(version, Cow::Borrowed(name), kind, text.into_sql_str(), false)
+    });
+    let newest = MIGRATIONS.len();
+    let done = Migrator::with_migrations(migrations.into()).run(&mut *db).await;
+    done.map_err(|error| {
+        let what = match error {
+            MigrateError::VersionMissing(version) => format!(
+                "the database is from a newer version (its migration {version}, ours end at {newest}): start that \
+                 version, or give this one another folder"
+            ),
+            MigrateError::VersionMismatch(version) => format!(
+                "migration {version} of the database is not the one this version knows: it was made by a build that was \
+                 never released; start that build, or give this one another folder"
+            ),
+            other => format!("the tables cannot be brought up to date: {other}"),
+        };
+        StoreError::Refuse(format!("{}: {what}", file_of(dir).display()))
+    })
+}
+
+/// The highest instant the store has ever written.
+pub(super) async fn highest(db: &mut SqliteConnection) -> Result<Timestamp, StoreError> {
+    let found: Option<i64> = sqlx::query_scalar(sql::HIGHEST)
+        .fetch_optional(db)
+        .await
+        .map_err(super::down)?;
+    let at = At {
+        table: "clock",
+        column: "highest",
+        row: "1",
+    };
+    found.map(Timestamp).ok_or_else(|| at.wrong("the row is missing"))
+}
+
+/// Makes the new files' names durable: flushing a file does not flush its folder.
+pub(super) fn flush_folder(dir: &Path) -> Result<(), StoreError> {
+    File::open(dir)
+        .and_then(|d| d.sync_all())
+        .map_err(|e| StoreError::Refuse(format!("{}: the folder cannot be flushed: {e}", dir.display())))
+}
+
+/// Connections that can only read, opened as they are needed.
+pub(super) fn readers(dir: &Path, most: u32) -> SqlitePool {
+    let options = SqliteConnectOptions::new()
+        .filename(file_of(dir))
+        .busy_timeout(BUSY_TIMEOUT)
+        .foreign_keys(true)
+        .pragma("query_only", "1")
+        .pragma("cache_size", "-4096")
+        .pragma("temp_store", "memory")
+        .disable_statement_logging();
+    SqlitePoolOptions::new()
+        .max_connections(most)
+        .min_connections(0)
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .test_before_acquire(false)
+        .acquire_timeout(BUSY_TIMEOUT)
+        .connect_lazy_with(options)
+}
+
+async fn read_back<T>(db: &mut SqliteConnection, pragma: &'static str) -> Result<T, String>
+where
+    T: for<'r> sqlx::Decode<'r, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite> + Send + Unpin,
+{
+    sqlx::query_scalar(pragma)
+        .fetch_one(db)
+        .await
+        .map_err(|e| format!("{pragma} cannot be read back: {e}"))
+}

@@ -1,0 +1,191 @@
+//! The port, on SQLite. Reading walks an index for every question, and never the whole table.
+
+use async_trait::async_trait;
+use sqlx::Sqlite;
+use sqlx::query::Query;
+use sqlx::sqlite::{SqliteArguments, SqliteRow};
+use wilco_core::journal::Row;
+use wilco_core::write::Decide;
+use wilco_core::{Act, ActId, State, Timestamp, Written};
+
+use super::{SqliteKeeper, decode, down, locked, sql};
+use crate::page::{self, Place};
+use crate::record::At;
+use crate::{Counters, Filter, Keeper, Page, StoreError, ThreadLine};
+
+type Asked = Query<'static, Sqlite, SqliteArguments>;
+
+/// Sorts after every act id.
+const NO_ACT: &str = "g";
+
+#[async_trait]
+impl Keeper for SqliteKeeper {
+    async fn write(&self, decide: Decide) -> Result<Written, StoreError> {
+        self.enqueue(decide).await
+    }
+
+    async fn act(&self, id: ActId) -> Result<Option<Act>, StoreError> {
+        self.one(sqlx::query(sql::ACT).bind(id.to_string())).await
+    }
+
+    async fn act_by_handoff(&self, thread: &str, handoff_id: &str) -> Result<Option<Act>, StoreError> {
+        let asked = sqlx::query(sql::ACT_BY_HANDOFF);
+        self.one(asked.bind(thread.to_owned()).bind(handoff_id.to_owned()))
+            .await
+    }
+
+    async fn act_by_message(
+        &self,
+        thread: &str,
+        message_id: &str,
+    ) -> Result<Option<(Act, Option<String>)>, StoreError> {
+        let asked = sqlx::query(sql::ACT_BY_MESSAGE);
+        let asked = asked.bind(thread.to_owned()).bind(message_id.to_owned());
+        let row = asked.fetch_optional(&self.readers).await.map_err(down)?;
+        let Some(row) = row else { return Ok(None) };
+        let at = At {
+            table: "journal",
+            column: "body",
+            row: message_id,
+        };
+        Ok(Some((decode::act(&row)?, decode::get(&row, at)?)))
+    }
+
+    async fn act_undoing(&self, of: ActId) -> Result<Option<Act>, StoreError> {
+        self.one(sqlx::query(sql::ACT_UNDOING).bind(of.to_string())).await
+    }
+
+    async fn acts(&self, filter: &Filter) -> Result<Page<Act>, StoreError> {
+        let before = page::act_token(filter.page_token.as_deref())?;
+        let before = before.map_or_else(|| NO_ACT.to_owned(), |id| id.to_string());
+        let size = page::size(filter.limit);
+        let states: Vec<&str> = filter.states.iter().map(|s| s.as_str()).collect();
+        let every_state = State::ALL.iter().all(|s| filter.states.contains(s));
+        let states = if every_state { Vec::new() } else { states };
+
+        // A list of several states or senders is as many walks as there are of them, merged here: each in its index's
+        // order, none of them sorting what it does not answer.
+        let (walk, keys): (_, Vec<Option<&str>>) = match (&filter.thread, &filter.senders) {
+            (Some(thread), _) => (sql::LIST_OF_THREAD, vec![Some(thread)]),
+            (None, _) if !states.is_empty() => {
+                (sql::LIST_OF_STATE, states.iter().copied().map(Some).collect())
+            }
+            (None, Some(senders)) => {
+                let mut keys: Vec<_> = senders.iter().map(|s| Some(s.as_str())).collect();
+                keys.sort_unstable();
+                keys.dedup();
+                (sql::LIST_OF_SENDER, keys)
+            }
+            (None, None) => (sql::LIST, vec![None]),
+        };
+        let senders = filter.senders.as_ref().map(serde_json::to_string);
+        let senders = senders.transpose().map_err(down)?;
+        let states = if states.is_empty() {
+            None
+        } else {
+            Some(serde_json::to_string(&states).map_err(down)?)
+        };
+        let mut acts = Vec::new();
+        for key in keys {
+            let asked = sqlx::query(walk)
+                .bind(before.clone())
+                .bind(i64::from(size) + 1)
+                .bind(filter.ask.clone())
+                .bind(filter.thread.clone())
+                .bind(senders.clone())
+                .bind(states.clone())
+                .bind(key.map(str::to_owned));
+            acts.extend(self.many(asked).await?);
+        }
+        acts.sort_by_key(|a| std::cmp::Reverse(a.act_id));
+        acts.dedup_by_key(|a| a.act_id);
+        Ok(page::cut(acts, size, |a| a.act_id.to_string()))
+    }
+
+    async fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<Act>, StoreError> {
+        self.many(sqlx::query(sql::DUE).bind(now.0).bind(i64::from(limit)))
+            .await
+    }
+
+    async fn claimed(&self) -> Result<Vec<Act>, StoreError> {
+        self.many(sqlx::query(sql::CLAIMED)).await
+    }
+
+    async fn due_in_thread(&self, thread: &str, now: Timestamp) -> Result<Vec<Act>, StoreError> {
+        self.many(
+            sqlx::query(sql::DUE_IN_THREAD)
+                .bind(now.0)
+                .bind(thread.to_owned()),
+        )
+        .await
+    }
+
+    async fn thread(
+        &self,
+        thread: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Page<ThreadLine>, StoreError> {
+        let after = after.map(Place::from_token).transpose()?;
+        let size = page::size(limit);
+        let asked = sqlx::query(sql::THREAD)
+            .bind(thread.to_owned())
+            .bind(after.map_or(i64::MIN, |p| p.at.0))
+            .bind(after.map_or_else(String::new, |p| p.act_id.to_string()))
+            .bind(after.map_or(0, |p| i64::try_from(p.seq).unwrap_or(i64::MAX)))
+            .bind(i64::from(size) + 1);
+        let rows = asked.fetch_all(&self.readers).await.map_err(down)?;
+        let lines = rows.iter().map(decode::thread_line).collect::<Result<_, _>>()?;
+        Ok(page::cut(lines, size, |line| line.place().token()))
+    }
+
+    async fn journal(&self, id: ActId) -> Result<Vec<Row>, StoreError> {
+        let asked = sqlx::query(sql::JOURNAL).bind(id.to_string());
+        let rows = asked.fetch_all(&self.readers).await.map_err(down)?;
+        rows.iter().map(decode::journal_row).collect()
+    }
+
+    async fn counts(&self) -> Result<Vec<(State, u64)>, StoreError> {
+        let rows = sqlx::query(sql::COUNTS).fetch_all(&self.readers).await;
+        let rows = rows.map_err(down)?;
+        let found: Vec<_> = rows.iter().map(decode::count).collect::<Result<_, _>>()?;
+        let count = |state| found.iter().find(|(s, _)| *s == state).map_or(0, |(_, n)| *n);
+        Ok(State::ALL.into_iter().map(|s| (s, count(s))).collect())
+    }
+
+    fn now(&self) -> Timestamp {
+        self.shared.clock.now()
+    }
+
+    fn clock_behind_s(&self) -> i64 {
+        self.shared.clock.behind_s()
+    }
+
+    fn acknowledge_clock(&self) {
+        self.shared.clock.acknowledge();
+    }
+
+    fn counters(&self) -> Counters {
+        self.tally()
+    }
+
+    fn healthy(&self) -> bool {
+        locked(&self.queue).is_some() && self.shared.stopped().is_none() && self.shared.clock.trusted()
+    }
+
+    async fn close(&self) {
+        self.shut().await;
+    }
+}
+
+impl SqliteKeeper {
+    async fn one(&self, asked: Asked) -> Result<Option<Act>, StoreError> {
+        let row = asked.fetch_optional(&self.readers).await.map_err(down)?;
+        row.as_ref().map(decode::act).transpose()
+    }
+
+    async fn many(&self, asked: Asked) -> Result<Vec<Act>, StoreError> {
+        let rows: Vec<SqliteRow> = asked.fetch_all(&self.readers).await.map_err(down)?;
+        rows.iter().map(decode::act).collect()
+    }
+}

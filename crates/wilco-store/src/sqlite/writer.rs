@@ -1,0 +1,441 @@
+//! The one writer: it owns the connection that writes, and makes many writes durable with one flush.
+//!
+//! ```text
+//!  write ─┐                     ┌ decide each, with the instant
+//!  write ─┼─ queue ─► BEGIN ────┤ judge each against those before it ──► write them all ──► COMMIT ──► answer
+//!  write ─┘                     └ (refused ones are left out)                      │           │
+//!                                                                                  │ refused   │ error, or no
+//!                                                     look closer, once: ROLLBACK ◄┘           ▼ transaction
+//!                                                     and BEGIN, reading what stands         doubt
+//! ```
+//!
+//! The first try asks nothing: it writes, and the database refuses what is stale or taken. Only then is the batch undone,
+//! decided anew and checked member by member, so that the refused are left out and touch no other. Nobody is answered
+//! before COMMIT has returned. What happens when it does not return well is told in [`super::doubt`].
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use futures::StreamExt;
+use sqlx::error::ErrorKind;
+use sqlx::{Either, Executor};
+use tokio::sync::{mpsc, oneshot};
+use wilco_core::write::{Decide, Durable};
+use wilco_core::{Expect, Written};
+
+use super::look::look;
+use super::open::WriteConnection;
+use super::{Shared, down, sql};
+use crate::StoreError;
+use crate::judge::{Earlier, Findings, Judged, Sealed, judge, sealed};
+use crate::record::{ActOut, RowOut};
+
+/// The most writes made durable by one flush.
+const MOST_MEMBERS: usize = 256;
+
+/// A batch takes no further member once it holds so much text, in bytes.
+const MOST_BYTES: usize = 8 << 20;
+
+/// A write waiting for its turn.
+pub(super) struct Job {
+    pub(super) decide: Decide,
+    pub(super) answer: oneshot::Sender<Answer>,
+}
+
+pub(super) type Answer = Result<Written, StoreError>;
+
+/// What becomes of a member of a batch.
+pub(super) enum Fate {
+    /// It is written with the batch.
+    Write(Sealed),
+    /// It is not; this is its answer once the batch stands.
+    Answer(Answer),
+    /// It waits for the next batch.
+    Wait,
+}
+
+/// Where a batch went wrong.
+pub(super) struct Trouble {
+    pub(super) fates: Vec<Fate>,
+    pub(super) problem: String,
+    /// Whether COMMIT was asked for: only then can anything stand.
+    pub(super) committing: bool,
+}
+
+/// How a transaction ended.
+enum End {
+    /// Everything to be written stands.
+    Stands(Vec<Fate>),
+    /// Something was refused that had not been looked at: nothing was written.
+    LookCloser,
+}
+
+/// A batch as the database takes it.
+#[derive(Default)]
+struct Parcel {
+    updates: Json,
+    updated: u64,
+    inserts: Json,
+    rows: Json,
+    latest: i64,
+    reverses: bool,
+}
+
+pub(super) struct Writer {
+    pub(super) connection: WriteConnection,
+    pub(super) queue: mpsc::Receiver<Job>,
+    pub(super) waiting: VecDeque<Job>,
+    pub(super) shared: Arc<Shared>,
+    /// The folder stays ours until the last write is made.
+    pub(super) lock: Arc<File>,
+}
+
+impl Writer {
+    /// Serves until the queue is closed and empty.
+    pub(super) async fn run(mut self) {
+        // Should this task die, nobody may take the store for a working one.
+        let stopped = StopOnDrop(Arc::clone(&self.shared));
+        loop {
+            if self.waiting.is_empty() {
+                match self.queue.recv().await {
+                    Some(job) => self.waiting.push_back(job),
+                    None => break,
+                }
+            }
+            if let Some(why) = self.shared.stopped() {
+                for job in self.waiting.drain(..) {
+                    answer(job, Err(StoreError::Down(why.clone())));
+                }
+                continue;
+            }
+            self.batch().await;
+        }
+        self.connection.close().await;
+        drop(self.lock);
+        drop(stopped);
+    }
+
+    async fn batch(&mut self) {
+        let mut jobs = Vec::new();
+        let mut closer = false;
+        loop {
+            match self.transaction(&mut jobs, closer).await {
+                Ok(End::LookCloser) => closer = true,
+                Ok(End::Stands(fates)) => return self.answer_all(jobs, fates),
+                Err(trouble) => {
+                    let fates = self.settle_doubt(trouble).await;
+                    return self.answer_all(jobs, fates);
+                }
+            }
+        }
+    }
+
+    async fn transaction(&mut self, jobs: &mut Vec<Job>, closer: bool) -> Result<End, Trouble> {
+        // Whoever came while the last batch was flushed comes along, and whoever comes while the lock is taken.
+        self.gather(jobs);
+        self.run_sql(sql::BEGIN)
+            .await
+            .map_err(|e| Trouble::before(&e, jobs))?;
+        if !closer {
+            self.gather(jobs);
+        }
+        let decided = self.decide(jobs);
+        let findings = if closer {
+            Some(look(&mut self.connection.db, &decided).await)
+        } else {
+            None
+        };
+        let (fates, parcel) = match findings {
+            None => judge_all(decided, None),
+            Some(Ok(standing)) => judge_all(decided, Some(&standing)),
+            Some(Err(e)) => return Err(Trouble::before(&e, jobs)),
+        };
+        if !fates.iter().any(|f| matches!(f, Fate::Write(_))) {
+            return match self.run_sql(sql::ROLLBACK).await {
+                Ok(()) => Ok(End::Stands(fates)),
+                Err(e) => Err(Trouble::at(&e, fates, false)),
+            };
+        }
+        match self.write(parcel).await {
+            Ok(true) => {}
+            Ok(false) if closer => {
+                let problem = "the database refused what had been found in order".to_owned();
+                return Err(Trouble {
+                    fates,
+                    problem,
+                    committing: false,
+                });
+            }
+            Ok(false) => {
+                return match self.run_sql(sql::ROLLBACK).await {
+                    Ok(()) => Ok(End::LookCloser),
+                    Err(e) => Err(Trouble::at(&e, fates, false)),
+                };
+            }
+            Err(e) => return Err(Trouble::at(&e, fates, false)),
+        }
+        match self.commit().await {
+            Ok(()) => Ok(End::Stands(fates)),
+            Err(problem) => Err(Trouble {
+                fates,
+                problem,
+                committing: true,
+            }),
+        }
+    }
+
+    fn gather(&mut self, jobs: &mut Vec<Job>) {
+        while jobs.len() < MOST_MEMBERS {
+            let Some(job) = self.waiting.pop_front().or_else(|| self.queue.try_recv().ok()) else {
+                break;
+            };
+            jobs.push(job);
+        }
+    }
+
+    /// Each member's changes, decided with an instant of its own and sealed.
+    fn decide(&mut self, jobs: &mut Vec<Job>) -> Vec<Result<Sealed, StoreError>> {
+        let mut decided = Vec::with_capacity(jobs.len());
+        let mut bytes = 0;
+        for job in jobs.iter() {
+            if bytes > MOST_BYTES {
+                break;
+            }
+            let one = self.shared.clock.next().and_then(|at| {
+                // A decision that panics must not take the writer with it.
+                let changes = catch_unwind(AssertUnwindSafe(|| (job.decide)(at)));
+                let changes = changes.map_err(|_| StoreError::Down("the decision panicked".to_owned()))?;
+                sealed(changes, at)
+            });
+            bytes += one.as_ref().map_or(0, Sealed::bytes);
+            decided.push(one);
+        }
+        for job in jobs.drain(decided.len()..).rev() {
+            self.waiting.push_front(job);
+        }
+        decided
+    }
+
+    /// Writes the parcel; `false` where a member was stale or a name taken.
+    async fn write(&mut self, parcel: Parcel) -> Result<bool, sqlx::Error> {
+        if let Some(fault) = self.shared.faults.runs() {
+            self.run_sql(fault).await?;
+        }
+        let updates = parcel.updates.close();
+        if parcel.reverses {
+            let let_go = sqlx::query(sql::LET_GO).bind(updates.clone());
+            let_go.execute(&mut self.connection.db).await?;
+        }
+        let query = sqlx::query(sql::WRITE)
+            .bind(updates)
+            .bind(parcel.inserts.close())
+            .bind(parcel.rows.close())
+            .bind(parcel.latest);
+        let mut steps = self.connection.db.fetch_many(query);
+        let mut counts = Vec::with_capacity(5);
+        while let Some(step) = steps.next().await {
+            match step {
+                Ok(Either::Left(done)) => counts.push(done.rows_affected()),
+                Ok(Either::Right(_)) => {}
+                Err(e) if is_taken(&e) => return Ok(false),
+                Err(e) => return Err(e),
+            }
+        }
+        match counts.as_slice() {
+            [updated, _, _, _, 1] => Ok(*updated == parcel.updated),
+            other => Err(sqlx::Error::Protocol(format!(
+                "the batch's statements answered {other:?}"
+            ))),
+        }
+    }
+
+    async fn commit(&mut self) -> Result<(), String> {
+        let may_commit = Arc::clone(&self.connection.may_commit);
+        may_commit.store(!self.shared.faults.commit_fails(), Ordering::Release);
+        let committed = self.run_sql(sql::COMMIT).await;
+        may_commit.store(false, Ordering::Release);
+        committed.map_err(|e| e.to_string())?;
+        if self.shared.faults.commit_answer_lost() {
+            return Err("its answer was lost".to_owned());
+        }
+        self.shared.counters.flushes.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn run_sql(&mut self, statement: &'static str) -> Result<(), sqlx::Error> {
+        // A query, not raw text: it stays prepared.
+        sqlx::query(statement)
+            .execute(&mut self.connection.db)
+            .await
+            .map(|_| ())
+    }
+
+    fn answer_all(&mut self, jobs: Vec<Job>, fates: Vec<Fate>) {
+        let counters = &self.shared.counters;
+        let mut waiting = Vec::new();
+        for (job, fate) in jobs.into_iter().zip(fates) {
+            match fate {
+                Fate::Write(write) => {
+                    counters.writes.fetch_add(1, Ordering::Relaxed);
+                    answer(job, Ok(advanced(write)));
+                }
+                Fate::Answer(given) => {
+                    if matches!(given, Ok(Written::Stale { .. } | Written::Taken(_))) {
+                        counters.refused.fetch_add(1, Ordering::Relaxed);
+                    }
+                    answer(job, given);
+                }
+                Fate::Wait => waiting.push(job),
+            }
+        }
+        for job in waiting.into_iter().rev() {
+            self.waiting.push_front(job);
+        }
+    }
+}
+
+/// Only called with what stands on stable storage.
+pub(super) fn advanced(write: Sealed) -> Written {
+    Written::Advanced {
+        at: write.at,
+        durable: Durable::attest(&write.acts),
+        acts: write.acts,
+    }
+}
+
+impl Trouble {
+    /// It went wrong before anything was decided or written.
+    fn before(error: &sqlx::Error, jobs: &[Job]) -> Trouble {
+        let fates = jobs.iter().map(|_| Fate::Answer(Err(down(error)))).collect();
+        Trouble::at(error, fates, false)
+    }
+
+    fn at(error: &sqlx::Error, fates: Vec<Fate>, committing: bool) -> Trouble {
+        Trouble {
+            fates,
+            problem: error.to_string(),
+            committing,
+        }
+    }
+}
+
+/// Judges each member against what stands (where somebody has looked) and against the members before it.
+fn judge_all(
+    decided: Vec<Result<Sealed, StoreError>>,
+    standing: Option<&super::look::Seen>,
+) -> (Vec<Fate>, Parcel) {
+    let mut earlier = Earlier::default();
+    let mut parcel = Parcel::default();
+    let fates = decided
+        .into_iter()
+        .map(|write| {
+            let judged = write.and_then(|write| {
+                let found = match standing {
+                    Some(seen) => Findings::gather(&write, seen)?,
+                    None => Findings::default(),
+                };
+                let judged = judge(&write, &found, &earlier);
+                if matches!(judged, Judged::Fits) {
+                    parcel.add(&write)?;
+                    earlier.add(&write);
+                }
+                Ok((write, judged))
+            });
+            match judged {
+                // Nothing to write: it advances with the rest, and needs no flush.
+                Ok((write, Judged::Fits)) if write.acts.is_empty() => Fate::Answer(Ok(advanced(write))),
+                Ok((write, Judged::Fits)) => Fate::Write(write),
+                Ok((_, Judged::Refused(written))) => Fate::Answer(Ok(written)),
+                Ok((_, Judged::Wrong(e))) | Err(e) => Fate::Answer(Err(e)),
+                Ok((_, Judged::Wait)) => Fate::Wait,
+            }
+        })
+        .collect();
+    (fates, parcel)
+}
+
+impl Parcel {
+    /// Adds the whole write, or nothing of it.
+    fn add(&mut self, write: &Sealed) -> Result<(), StoreError> {
+        let (mut updates, mut inserts, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+        let mut updated = 0;
+        for (change, act) in write.changes.iter().zip(&write.acts) {
+            match change.expect {
+                Expect::Version(was) => {
+                    updated += 1;
+                    self.reverses |= act.undo_of.is_some();
+                    updates.push(ActOut::new(act, was, &change.act.head));
+                }
+                Expect::Absent => inserts.push(ActOut::new(act, 0, "")),
+            }
+        }
+        for (act, sealed) in write.acts.iter().zip(&write.rows) {
+            rows.extend(sealed.iter().map(|row| RowOut::new(act, row)));
+        }
+        let before = (self.updates.0.len(), self.inserts.0.len(), self.rows.0.len());
+        let added = self
+            .updates
+            .extend(&updates)
+            .and_then(|()| self.inserts.extend(&inserts))
+            .and_then(|()| self.rows.extend(&rows));
+        if added.is_err() {
+            self.updates.0.truncate(before.0);
+            self.inserts.0.truncate(before.1);
+            self.rows.0.truncate(before.2);
+            return added;
+        }
+        self.updated += updated;
+        self.latest = self.latest.max(write.at.0);
+        Ok(())
+    }
+}
+
+/// A JSON array, written as it is gathered.
+struct Json(Vec<u8>);
+
+impl Default for Json {
+    fn default() -> Json {
+        Json(vec![b'['])
+    }
+}
+
+impl Json {
+    fn extend(&mut self, items: &[impl serde::Serialize]) -> Result<(), StoreError> {
+        for item in items {
+            if self.0.len() > 1 {
+                self.0.push(b',');
+            }
+            serde_json::to_writer(&mut self.0, item)
+                .map_err(|e| StoreError::Down(format!("an act cannot be written as JSON: {e}")))?;
+        }
+        Ok(())
+    }
+
+    fn close(mut self) -> String {
+        self.0.push(b']');
+        // serde_json writes nothing but UTF-8.
+        String::from_utf8(self.0).unwrap_or_default()
+    }
+}
+
+fn is_taken(error: &sqlx::Error) -> bool {
+    error
+        .as_database_error()
+        .is_some_and(|e| e.kind() == ErrorKind::UniqueViolation)
+}
+
+// A caller that hung up does not want to know.
+fn answer(job: Job, given: Answer) {
+    let _ = job.answer.send(given);
+}
+
+struct StopOnDrop(Arc<Shared>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.stop("the writer has ended");
+    }
+}
