@@ -369,7 +369,8 @@ pub fn state(
     let message = parsed.message.ok_or_else(|| not_a_line("ho", parsed.errors))?;
     let mut reply = Reply::new(Kind::Rb, &handoff.id);
     for (key, value) in echoed(&message) {
-        if !frozen.values.iter().any(|v| v.slot == key) && key != "exp" {
+        let ours = frozen.values.iter().any(|v| v.slot == key) || frozen.extra.iter().any(|(k, _)| k == key);
+        if !ours {
             reply = reply.slot(key, value);
         }
     }
@@ -425,7 +426,8 @@ fn echoed<'a>(message: &'a Message<'a>) -> Vec<(&'a str, Cow<'a, str>)> {
     message
         .slots
         .iter()
-        .filter(|(key, _)| !matches!(*key, "rb" | "p" | "acc" | "keys" | "exp"))
+        // `h`, `exp` and `x_tok` are the readback's own; a handoff cannot put words into our mouth with them.
+        .filter(|(key, _)| !matches!(*key, "rb" | "p" | "acc" | "keys" | "exp" | "h" | "x_tok"))
         .filter(|(key, _)| all || matches!(*key, "ask" | "due") || named(key))
         .map(|(key, value)| (key, value.show()))
         .collect()
