@@ -147,7 +147,7 @@ impl<'p> Judge<'p> {
             );
             errors.push(Problem::new(Code::BadCharacter, text).slot("tail"));
         }
-        if head.is_empty() || head.ends_with(' ') || head.as_bytes().windows(2).any(|pair| pair == b"  ") {
+        if head.ends_with(' ') || head.as_bytes().windows(2).any(|pair| pair == b"  ") {
             let text = "more than one space in a row; one space separates two tokens";
             warnings.push(Problem::new(Code::ExtraSpaces, text));
         }

@@ -4,8 +4,9 @@
 //! this version does not know is refused, because a misspelt `exec` would silently switch the execution checks off;
 //! keys that begin with `x_` are left alone.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use super::file::{File, ProfileError};
 use super::{
     Criteria, EnumDef, KindDef, Likeness, Lookup, MAX_SLOTS, Profile, Registry, SlotDef, SlotType, Span,
 };
@@ -23,53 +24,9 @@ pub(super) const BUILTIN: &[(&str, &str)] = &[
 
 const CORE: &str = include_str!("../../../../profiles/core.json");
 
-const MAX_TEXT_BYTES: usize = 1 << 20;
 const MAX_PROFILES: usize = 256;
 const MAX_TAIL_CHARS: u64 = 10_000;
 const MAX_LIKENESS_DAYS: u64 = 3_650;
-
-/// A text that is not a profile.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ProfileError {
-    /// The name is not one a line can carry.
-    #[error(
-        "profile name '{name}': a name is 1 to 32 lowercase letters, digits, - and _, and begins with a letter or digit"
-    )]
-    Name {
-        /// The name given.
-        name: String,
-    },
-    /// Two texts have one name.
-    #[error("profile {name} is given twice")]
-    Twice {
-        /// The name given twice.
-        name: String,
-    },
-    /// Too many texts.
-    #[error("{count} profiles; at most 256 are loaded")]
-    TooMany {
-        /// How many were given.
-        count: usize,
-    },
-    /// The text is not JSON, or too long.
-    #[error("profile {name} is not read: {why}")]
-    Json {
-        /// Which profile.
-        name: String,
-        /// What the reader said.
-        why: String,
-    },
-    /// A field has the wrong shape or breaks a rule.
-    #[error("profile {name}, {field}: {rule}")]
-    Rule {
-        /// Which profile.
-        name: String,
-        /// The field, with dots: `slots.amt.type`.
-        field: String,
-        /// The rule it breaks.
-        rule: String,
-    },
-}
 
 pub(super) fn registry(texts: Vec<(String, String)>) -> Result<Registry, ProfileError> {
     if texts.len() > MAX_PROFILES {
@@ -555,104 +512,4 @@ fn likeness(file: &File<'_>, ask: &str, entry: &Value) -> Result<Likeness, Profi
         _ => return Err(file.rule(&field, "say either days=<n> or open_only=true")),
     };
     Ok(Likeness { slots, span })
-}
-
-/// A profile's JSON object, with the words for what is wrong with it.
-struct File<'a> {
-    name: &'a str,
-    object: Map<String, Value>,
-    empty: Map<String, Value>,
-}
-
-impl<'a> File<'a> {
-    fn read(name: &'a str, text: &str) -> Result<File<'a>, ProfileError> {
-        let fail = |why: String| ProfileError::Json {
-            name: name.to_owned(),
-            why,
-        };
-        if text.len() > MAX_TEXT_BYTES {
-            return Err(fail(format!("{} bytes; at most {MAX_TEXT_BYTES}", text.len())));
-        }
-        match serde_json::from_str(text) {
-            Ok(Value::Object(object)) => Ok(File {
-                name,
-                object,
-                empty: Map::new(),
-            }),
-            Ok(_) => Err(fail("a profile is a JSON object".into())),
-            Err(e) => Err(fail(e.to_string())),
-        }
-    }
-
-    fn rule(&self, field: &str, rule: impl Into<String>) -> ProfileError {
-        ProfileError::Rule {
-            name: self.name.to_owned(),
-            field: field.to_owned(),
-            rule: rule.into(),
-        }
-    }
-
-    fn only(&self, known: &[&str]) -> Result<(), ProfileError> {
-        match self
-            .object
-            .keys()
-            .find(|k| !known.contains(&k.as_str()) && !k.starts_with("x_"))
-        {
-            None => Ok(()),
-            Some(key) => Err(self.rule(
-                key,
-                format!(
-                    "no such field; known are {} and anything that begins with x_",
-                    known.join(" ")
-                ),
-            )),
-        }
-    }
-
-    fn value(&self, key: &str) -> Option<&Value> {
-        self.object.get(key).filter(|v| !v.is_null())
-    }
-
-    fn text(&self, key: &str) -> Result<Option<String>, ProfileError> {
-        match self.value(key) {
-            None => Ok(None),
-            Some(Value::String(s)) => Ok(Some(s.clone())),
-            Some(_) => Err(self.rule(key, "a text")),
-        }
-    }
-
-    fn object(&self, key: &str) -> Result<&Map<String, Value>, ProfileError> {
-        match self.value(key) {
-            None => Ok(&self.empty),
-            Some(Value::Object(map)) => Ok(map),
-            Some(_) => Err(self.rule(key, "an object")),
-        }
-    }
-
-    fn pairs(&self, field: &str, value: Option<&Value>) -> Result<Vec<(String, String)>, ProfileError> {
-        let Some(value) = value else { return Ok(Vec::new()) };
-        let map = value
-            .as_object()
-            .ok_or_else(|| self.rule(field, "an object of texts"))?;
-        map.iter()
-            .map(|(k, v)| match v.as_str() {
-                Some(v) => Ok((k.clone(), v.to_owned())),
-                None => Err(self.rule(&format!("{field}.{k}"), "a text")),
-            })
-            .collect()
-    }
-
-    fn strings(&self, field: &str, value: Option<&Value>) -> Result<Vec<String>, ProfileError> {
-        let Some(value) = value else { return Ok(Vec::new()) };
-        let list = value
-            .as_array()
-            .ok_or_else(|| self.rule(field, "a list of texts"))?;
-        list.iter()
-            .map(|v| {
-                v.as_str()
-                    .map(str::to_owned)
-                    .ok_or_else(|| self.rule(field, "a list of texts"))
-            })
-            .collect()
-    }
 }

@@ -3,13 +3,14 @@
 //! A profile is compiled once, from its JSON text, into tables that a line is checked against without copying or
 //! building anything. What the texts may say, and what is refused, is in `load.rs`.
 
+mod file;
 mod legend;
 mod load;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+pub use file::ProfileError;
 pub use legend::legend;
-pub use load::ProfileError;
 
 use crate::kind::Kind;
 use crate::problem::{Code, Problem};
@@ -26,17 +27,20 @@ struct Registry {
 }
 
 impl Profiles {
-    /// The profiles in the binary: core, `pay`, `deploy`, `clin`, `pform`.
+    /// The profiles in the binary: core, `pay`, `deploy`, `clin`, `pform`. They are compiled once and shared.
     pub fn builtin() -> Profiles {
-        match Profiles::from_texts(
+        static BUILTIN: OnceLock<Profiles> = OnceLock::new();
+        let texts = || {
             load::BUILTIN
                 .iter()
-                .map(|(n, t)| ((*n).to_owned(), (*t).to_owned())),
-        ) {
+                .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
+        };
+        let compile = || match Profiles::from_texts(texts()) {
             Ok(profiles) => profiles,
             // Cannot happen: the texts are part of the binary, and a test loads them.
             Err(e) => unreachable!("a profile in the binary does not load: {e}"),
-        }
+        };
+        BUILTIN.get_or_init(compile).clone()
     }
 
     /// Compiles the files of a folder: pairs of a name (the file's stem) and its JSON text. A text named `core`
