@@ -10,6 +10,7 @@ use crate::message::Message;
 use crate::parse::Judge;
 use crate::problem::{Code, Problem};
 use crate::profile::{Profile, Profiles};
+use crate::read_json::read_json;
 use crate::{VERSION, json};
 
 /// A message to be written. Values are texts as they stand on the line (`exec`, `a+b`, `Y`, `5400.00`).
@@ -122,12 +123,10 @@ pub fn message_to_json(message: &Message<'_>) -> String {
 /// The line of a JSON form given as text.
 ///
 /// # Errors
-/// The text is not JSON of this shape, or the message is not valid.
+/// The text is not JSON of this shape, has a key given twice, or the message is not valid.
 pub fn from_json(profiles: &Profiles, profile: Option<&str>, text: &str) -> Result<String, Vec<Problem>> {
-    match serde_json::from_str(text) {
-        Ok(value) => from_json_value(profiles, profile, &value),
-        Err(e) => Err(vec![bad_json("message", &format!("not JSON: {e}"))]),
-    }
+    let value = read_json(text).map_err(|p| vec![p.slot("message")])?;
+    from_json_value(profiles, profile, &value)
 }
 
 /// The line of a JSON form.

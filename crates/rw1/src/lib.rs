@@ -30,6 +30,7 @@ mod message;
 mod parse;
 mod problem;
 mod profile;
+mod read_json;
 mod value;
 
 pub use check::{Gate, Gated, RbCheck, Record, check_dn, check_ho, check_rb, check_thread, gate};
@@ -42,6 +43,7 @@ pub use message::{Message, Slots};
 pub use parse::{Parsed, parse, parse_strict};
 pub use problem::{Checked, Code, Problem};
 pub use profile::{Likeness, Profile, ProfileError, Profiles, Span, legend};
+pub use read_json::{read_json, read_record};
 pub use value::{MAX_DAYS, Value, money_is_positive, money_minor};
 
 /// The version token every line begins with.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::chars::{code_point, forbidden_in_slots, forbidden_in_tail};
 use crate::kind::Kind;
 use crate::message::{Message, Slots};
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, details, texts};
 use crate::profile::{Profile, Profiles};
 use crate::value::{Value, is_digits, is_key, is_name, is_signed_decimal, read};
 use crate::{MAX_LINE_BYTES, VERSION};
@@ -22,6 +22,15 @@ pub struct Parsed<'a> {
 }
 
 impl<'a> Parsed<'a> {
+    /// `{ok, message, errors, warnings, details}`: the message as far as it could be read, the texts, and each error
+    /// in full.
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "ok": self.errors.is_empty(), "message": self.message.as_ref().map(Message::to_json),
+            "errors": texts(&self.errors), "warnings": texts(&self.warnings), "details": details(&self.errors),
+        })
+    }
+
     /// The message when there are no errors, otherwise the errors.
     pub fn accepted(self) -> Result<Message<'a>, Vec<Problem>> {
         match self.message {

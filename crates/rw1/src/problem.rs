@@ -54,6 +54,13 @@ impl Problem {
         self
     }
 
+    /// `{code, slot, want, got, text}`, with `null` where there is nothing.
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "code": self.code.as_str(), "slot": self.slot, "want": self.want, "got": self.got, "text": self.text,
+        })
+    }
+
     /// The same finding with words in front of its text (`HO: ...`).
     pub(crate) fn prefixed(mut self, prefix: &str) -> Problem {
         self.text.insert_str(0, prefix);
@@ -82,6 +89,14 @@ impl Checked {
         self.problems.is_empty()
     }
 
+    /// `{ok, problems, notes, details}`: the texts, and each problem in full.
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "ok": self.ok(), "problems": texts(&self.problems), "notes": texts(&self.notes),
+            "details": details(&self.problems),
+        })
+    }
+
     pub(crate) fn problem(&mut self, problem: Problem) {
         self.problems.push(problem);
     }
@@ -89,6 +104,16 @@ impl Checked {
     pub(crate) fn note(&mut self, note: Problem) {
         self.notes.push(note);
     }
+}
+
+/// The sentences alone.
+pub(crate) fn texts(problems: &[Problem]) -> Vec<&str> {
+    problems.iter().map(|p| p.text.as_str()).collect()
+}
+
+/// Each finding in full, in the order of its sentence.
+pub(crate) fn details(problems: &[Problem]) -> serde_json::Value {
+    problems.iter().map(Problem::to_json).collect()
 }
 
 macro_rules! codes {

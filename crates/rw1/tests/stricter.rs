@@ -146,6 +146,24 @@ fn a_value_cannot_smuggle_a_second_slot() {
 }
 
 #[test]
+fn a_key_is_given_once() {
+    let profiles = Profiles::builtin();
+    let message = |slots: &str| {
+        let text = format!(
+            r#"{{"type":"ST","id":"payer-1","from":"payer","to":"human","item":"inv:7","slots":{{{slots}}}}}"#
+        );
+        rw1::from_json(&profiles, Some("pay"), &text).map_err(|p| codes(&p))
+    };
+    assert!(message(r#""amt":"5400.00""#).is_ok());
+    assert_eq!(
+        message(r#""amt":"5400.00","amt":"5100.00""#),
+        Err(vec![Code::BadJson])
+    );
+    assert!(rw1::read_record(r#"{"amt":"5400.00"}"#).is_ok());
+    assert!(rw1::read_record(r#"{"amt":"5400.00","amt":"5100.00"}"#).is_err());
+}
+
+#[test]
 fn without_a_profile_argument_the_line_says_which() {
     let profiles = Profiles::builtin();
     let record = serde_json::Map::new();

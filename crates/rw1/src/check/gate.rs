@@ -1,7 +1,7 @@
 //! Every check that the lines at hand allow, in order.
 
 use super::{RbCheck, Record, check_dn, check_ho, check_rb};
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, details, texts};
 use crate::profile::Profiles;
 
 /// What is at hand.
@@ -68,6 +68,14 @@ pub fn gate(profiles: &Profiles, profile: Option<&str>, given: Gate<'_>) -> Gate
 }
 
 impl Gated {
+    /// `{go, stage, problems, notes, details}`: the texts, and each problem in full.
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "go": self.go, "stage": self.stage, "problems": texts(&self.problems), "notes": texts(&self.notes),
+            "details": details(&self.problems),
+        })
+    }
+
     fn then(&mut self, stage: &'static str, checked: crate::Checked) {
         self.stage = stage;
         self.go = checked.ok();
