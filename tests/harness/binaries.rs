@@ -1,0 +1,60 @@
+//! The programs under test: built once per test process, found beside the test's own executable.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The daemon.
+#[must_use]
+pub fn wilcod() -> PathBuf {
+    program("wilcod")
+}
+
+/// The command-line client.
+#[must_use]
+pub fn wilco() -> PathBuf {
+    program("wilco")
+}
+
+/// A program of this workspace. Unless `WILCO_TEST_BINARIES_ARE_BUILT` is set, the first call builds them all, with
+/// the features `cargo build` would use, and every other call in the process waits for it.
+fn program(name: &str) -> PathBuf {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| {
+        let folder = beside_us();
+        if std::env::var_os("WILCO_TEST_BINARIES_ARE_BUILT").is_none() {
+            build(&folder);
+        }
+        folder
+    });
+    let path = folder.join(name);
+    assert!(
+        path.exists(),
+        "{} does not exist: build it with `cargo build --workspace --bins`",
+        path.display()
+    );
+    path
+}
+
+/// `target/debug`, from `target/debug/deps/it-0123`.
+fn beside_us() -> PathBuf {
+    let us = std::env::current_exe().unwrap_or_else(|e| panic!("where this test runs is unknown: {e}"));
+    us.ancestors()
+        .find(|folder| folder.join("deps").is_dir())
+        .unwrap_or_else(|| panic!("{} is in no target folder", us.display()))
+        .to_owned()
+}
+
+fn build(folder: &std::path::Path) {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["build", "--workspace", "--bins", "--quiet"]);
+    if folder.ends_with("release") {
+        command.arg("--release");
+    }
+    command.current_dir(env!("CARGO_MANIFEST_DIR"));
+    let status = command
+        .status()
+        .unwrap_or_else(|e| panic!("cargo could not be started to build the programs under test: {e}"));
+    assert!(status.success(), "the programs under test do not build");
+}

@@ -1,0 +1,342 @@
+//! A daemon of a test's own.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tonic::transport::{Channel, Endpoint};
+
+use crate::process::{Ended, run_file};
+use crate::{Bank, Caller, Folder, LabProcess, PATIENCE, Process, TODAY, Wire, binaries};
+
+/// How a daemon is set up: quick lookups and short windows unless a test says otherwise.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    settings: BTreeMap<String, String>,
+    lab: Lab,
+    args: Vec<String>,
+    log: String,
+}
+
+#[derive(Debug, Clone)]
+enum Lab {
+    Inside,
+    Apart(Vec<String>),
+}
+
+impl Default for Setup {
+    fn default() -> Setup {
+        Setup::quick()
+    }
+}
+
+impl Setup {
+    /// The bank adapter with a lab inside the daemon, everything that is waited for made short.
+    #[must_use]
+    pub fn quick() -> Setup {
+        let settings = [
+            ("agents", "[\"payer\"]"),
+            ("server.grace_s", "20"),
+            ("acts.wait_s", "60"),
+            ("recovery.interval_ms", "50"),
+            ("recovery.lookup_pause_ms", "50"),
+            ("recovery.lookup_pause_max_ms", "1000"),
+            ("adapters.bank.url", "\"lab\""),
+            ("adapters.bank.payees", "\"lab\""),
+            ("adapters.bank.confirmation_of_payee", "\"lab\""),
+            ("adapters.bank.token_file", "\"lab/token\""),
+            ("adapters.bank.debtor_account", "\"20-00-00/55779911\""),
+            ("adapters.bank.settle_window_s", "2"),
+        ];
+        let settings = settings
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let setup = Setup {
+            settings: settings.collect(),
+            lab: Lab::Inside,
+            args: Vec::new(),
+            log: "info".to_owned(),
+        };
+        setup.set("lab.today", &format!("\"{TODAY}\""))
+    }
+
+    /// Changes a setting of `wilcod.toml`, by its dotted name, to a TOML literal.
+    #[must_use]
+    pub fn set(mut self, name: &str, literal: &str) -> Setup {
+        self.settings.insert(name.to_owned(), literal.to_owned());
+        self
+    }
+
+    /// Puts the lab into a process of its own, which outlives the daemon.
+    #[must_use]
+    pub fn lab_apart(self) -> Setup {
+        self.lab_apart_with(&[])
+    }
+
+    /// The same, with more arguments for `wilcod lab`.
+    #[must_use]
+    pub fn lab_apart_with(mut self, args: &[&str]) -> Setup {
+        self.lab = Lab::Apart(args.iter().map(|a| (*a).to_owned()).collect());
+        self
+    }
+
+    /// Gives `wilcod serve` one more argument.
+    #[must_use]
+    pub fn arg(mut self, arg: impl Into<String>) -> Setup {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// What is logged, as `RUST_LOG` says it.
+    #[must_use]
+    pub fn log(mut self, filter: &str) -> Setup {
+        filter.clone_into(&mut self.log);
+        self
+    }
+
+    fn text(&self) -> String {
+        let mut sections: BTreeMap<&str, String> = BTreeMap::new();
+        for (name, literal) in &self.settings {
+            let (section, key) = name.rsplit_once('.').unwrap_or(("", name));
+            let text = sections.entry(section).or_default();
+            text.push_str(&format!("{key} = {literal}\n"));
+        }
+        let mut whole = String::new();
+        for (section, text) in sections {
+            if !section.is_empty() {
+                whole.push_str(&format!("\n[{section}]\n"));
+            }
+            whole.push_str(&text);
+        }
+        whole
+    }
+}
+
+/// A running daemon. Dropping it kills it and removes its folder.
+#[derive(Debug)]
+pub struct Daemon {
+    process: Process,
+    url: String,
+    lab_url: String,
+    setup: Setup,
+    lab: Option<LabProcess>,
+    folder: Folder,
+}
+
+impl Daemon {
+    /// One with the quick setup.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub async fn start() -> Daemon {
+        Daemon::start_with(Setup::quick()).await
+    }
+
+    /// One set up as told.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub async fn start_with(mut setup: Setup) -> Daemon {
+        let folder = Folder::new();
+        let lab = match &setup.lab {
+            Lab::Inside => None,
+            Lab::Apart(args) => {
+                let args: Vec<&str> = args.iter().map(String::as_str).collect();
+                Some(LabProcess::start(&args).await)
+            }
+        };
+        let data = folder.path().join("data");
+        create_dir(&data);
+        if let Some(lab) = &lab {
+            let url = lab.url();
+            setup = setup
+                .set("adapters.bank.url", &format!("\"{url}\""))
+                .set("adapters.bank.payees", &format!("\"{url}/lab/payees\""))
+                .set(
+                    "adapters.bank.confirmation_of_payee",
+                    &format!("\"{url}/lab/confirmation-of-payee\""),
+                )
+                .set("adapters.bank.token_file", "\"bank.token\"");
+            write(&data.join("bank.token"), "lab-token\n");
+        }
+        write(&data.join("wilcod.toml"), &setup.text());
+        let process = launch(&folder, &setup);
+        let mut daemon = Daemon {
+            process,
+            url: String::new(),
+            lab_url: String::new(),
+            setup,
+            lab,
+            folder,
+        };
+        daemon.wait_until_ready().await;
+        daemon
+    }
+
+    /// Its base URL.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Its data folder.
+    #[must_use]
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// The lab it pays at.
+    #[must_use]
+    pub fn bank(&self) -> Bank {
+        Bank::new(&self.lab_url)
+    }
+
+    /// The lab's process, where it has one of its own.
+    ///
+    /// # Panics
+    /// If the lab is inside the daemon.
+    pub fn lab(&mut self) -> &mut LabProcess {
+        self.lab
+            .as_mut()
+            .unwrap_or_else(|| panic!("this daemon's lab has no process of its own"))
+    }
+
+    /// The process itself.
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+
+    /// Everything it logged, over all its starts.
+    #[must_use]
+    pub fn log(&self) -> String {
+        self.process.log()
+    }
+
+    /// The key of one of the default principals, from `keys.toml`.
+    ///
+    /// # Panics
+    /// If the file holds none.
+    #[must_use]
+    pub fn key(&self, principal: &str) -> String {
+        key_in(&self.data(), principal)
+    }
+
+    /// A client that proves itself as `principal`.
+    ///
+    /// # Panics
+    /// If the principal has no key or the daemon's URL is none.
+    #[must_use]
+    pub fn caller(&self, principal: &str, wire: Wire) -> Caller {
+        Caller::new(&self.url, self.channel(), wire, Some(self.key(principal)))
+    }
+
+    /// The sending agent of most stories, over gRPC.
+    #[must_use]
+    pub fn scheduler(&self) -> Caller {
+        self.caller("scheduler", Wire::Grpc)
+    }
+
+    /// A client without a key.
+    #[must_use]
+    pub fn stranger(&self, wire: Wire) -> Caller {
+        Caller::new(&self.url, self.channel(), wire, None)
+    }
+
+    /// A new gRPC connection.
+    ///
+    /// # Panics
+    /// If the daemon's URL is none.
+    #[must_use]
+    pub fn channel(&self) -> Channel {
+        let endpoint =
+            Endpoint::from_shared(self.url.clone()).unwrap_or_else(|e| panic!("{}: {e}", self.url));
+        endpoint.timeout(PATIENCE).connect_lazy()
+    }
+
+    /// Kills it as `kill -9` does.
+    pub fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    /// Starts it again on the same folder, killing it first if it still runs.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub async fn restart(&mut self) {
+        self.process.kill();
+        self.process = launch(&self.folder, &self.setup);
+        self.wait_until_ready().await;
+    }
+
+    /// Changes a setting; it counts from the next start on.
+    pub fn set(&mut self, name: &str, literal: &str) {
+        self.setup = self.setup.clone().set(name, literal);
+        write(&self.data().join("wilcod.toml"), &self.setup.text());
+    }
+
+    /// Sends SIGTERM and waits for the end.
+    ///
+    /// # Panics
+    /// If it does not end.
+    pub async fn stop(&mut self) -> Ended {
+        self.process.terminate();
+        self.process.end().await
+    }
+
+    async fn wait_until_ready(&mut self) {
+        let path = self.data().join("run.json");
+        let run = run_file(&path, &mut self.process).await;
+        let text = |name: &str| run[name].as_str().unwrap_or_default().to_owned();
+        self.url = text("url");
+        self.lab_url = match &self.lab {
+            Some(lab) => lab.url().to_owned(),
+            None => text("lab_url"),
+        };
+        assert!(self.url.starts_with("http://127.0.0.1:"), "{run}");
+    }
+}
+
+/// The key of a principal in a data folder's `keys.toml`.
+///
+/// # Panics
+/// If the file holds none.
+#[must_use]
+pub fn key_in(data: &Path, principal: &str) -> String {
+    let path = data.join("keys.toml");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let line = format!("{principal} = \"");
+    let key = text
+        .lines()
+        .find_map(|l| l.strip_prefix(&line)?.strip_suffix('"'));
+    key.unwrap_or_else(|| panic!("{} holds no key for {principal}", path.display()))
+        .to_owned()
+}
+
+/// `wilcod serve` on a folder, a free port and the settings that lie there, not yet started.
+#[must_use]
+pub fn serve(data: &Path) -> Command {
+    let mut command = Command::new(binaries::wilcod());
+    command.arg("serve").arg("--data").arg(data);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("WILCO_") {
+            command.env_remove(name);
+        }
+    }
+    command.env("RUST_LOG", "info");
+    command
+}
+
+fn launch(folder: &Folder, setup: &Setup) -> Process {
+    let mut command = serve(&folder.path().join("data"));
+    command.args(["--listen", "127.0.0.1:0"]).args(&setup.args);
+    command.env("RUST_LOG", &setup.log);
+    Process::start(command, folder.path(), "wilcod")
+}
+
+fn create_dir(path: &Path) {
+    std::fs::create_dir_all(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+}
+
+fn write(path: &Path, text: &str) {
+    std::fs::write(path, text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+}
