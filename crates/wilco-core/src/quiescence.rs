@@ -54,8 +54,13 @@ pub fn absence(contract: &Contract, progress: &Progress, placed_at: Timestamp) -
     }
 }
 
-/// By when the last byte of the act must have left, if that is known.
-fn last_byte_by(contract: &Contract, progress: &Progress, placed_at: Timestamp) -> Option<Timestamp> {
+/// By when the last byte of the act must have left, if that is known. A lookup asked before that instant says nothing
+/// about the act's absence.
+pub(crate) fn last_byte_by(
+    contract: &Contract,
+    progress: &Progress,
+    placed_at: Timestamp,
+) -> Option<Timestamp> {
     let refused_from = match contract.late_send {
         LateSend::RefusedAfter(seconds) => Some(placed_at.plus_seconds(i64::from(seconds))),
         LateSend::Accepted => None,

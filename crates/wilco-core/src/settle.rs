@@ -8,7 +8,7 @@ use rw1::{Kind, Profiles};
 use crate::act::{Claim, Closed, Execution, StoredProblem};
 use crate::journal::{Entry, OURSELVES};
 use crate::lines::{self, Reply};
-use crate::quiescence::{Absence, absence};
+use crate::quiescence::{Absence, absence, last_byte_by};
 use crate::write::{Change, Expect};
 use crate::{Act, Contract, Refusal, Stage, Timestamp, Verdict};
 
@@ -41,8 +41,14 @@ pub enum News {
     CallUnknown(String),
     /// The process that owned the call is known to be dead.
     OwnerDead(String),
-    /// A lookup was answered: no trace of it.
-    LookupAbsent(String),
+    /// A lookup was answered: no trace of it. What it saw is what stood at the counterparty when it was asked, however
+    /// late the answer came.
+    LookupAbsent {
+        /// When the question left.
+        asked_at: Timestamp,
+        /// In the counterparty's words or ours.
+        text: String,
+    },
     /// A lookup was not answered, or in words nobody listed.
     LookupUnknown(String),
 }
@@ -79,7 +85,7 @@ pub fn settle(
         News::Executed(executed) => done(profiles, act, execution, executed, heard, now)?,
         News::NotDone { why, text } => not_done(profiles, act, execution, why, text, heard, now)?,
         News::Accepted(accepted) => accepted_so_far(act, execution, accepted, pace, heard, now),
-        News::CallUnknown(_) | News::OwnerDead(_) | News::LookupAbsent(_) | News::LookupUnknown(_) => {
+        News::CallUnknown(_) | News::OwnerDead(_) | News::LookupAbsent { .. } | News::LookupUnknown(_) => {
             still_open(profiles, act, execution, news, contract, pace, heard, now)?
         }
     };
@@ -96,12 +102,14 @@ impl News {
             News::NotDone { .. } => "not_done",
             News::CallUnknown(_) => "call_unknown",
             News::OwnerDead(_) => "owner_dead",
-            News::LookupAbsent(_) => "lookup_absent",
+            News::LookupAbsent { .. } => "lookup_absent",
             News::LookupUnknown(_) => "lookup_unknown",
         }
     }
 
-    fn detail(&self) -> serde_json::Value {
+    /// What was heard, as the journal keeps it.
+    #[must_use]
+    pub fn detail(&self) -> serde_json::Value {
         match self {
             News::Executed(e) | News::Accepted(e) => serde_json::json!({
                 "values": e.values.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>(),
@@ -109,10 +117,12 @@ impl News {
                 "status": e.status,
             }),
             News::NotDone { why, text } => serde_json::json!({ "why": why, "text": text }),
-            News::CallUnknown(text)
-            | News::OwnerDead(text)
-            | News::LookupAbsent(text)
-            | News::LookupUnknown(text) => serde_json::json!({ "text": text }),
+            News::LookupAbsent { asked_at, text } => {
+                serde_json::json!({ "asked_at": asked_at.to_rfc3339(), "text": text })
+            }
+            News::CallUnknown(text) | News::OwnerDead(text) | News::LookupUnknown(text) => {
+                serde_json::json!({ "text": text })
+            }
         }
     }
 }
@@ -347,6 +357,7 @@ fn still_open(
 ) -> Result<Change, Refusal> {
     let mut next = act.clone();
     let mut execution = execution.clone();
+    let last_byte_by = last_byte_by(contract, &execution.progress, execution.claim.claimed_at);
     let progress = &mut execution.progress;
     match news {
         News::CallUnknown(text) | News::OwnerDead(text) => {
@@ -354,10 +365,13 @@ fn still_open(
             progress.reason.clone_from(text);
             progress.next_at = now.plus_seconds(pace.first_s);
         }
-        News::LookupAbsent(text) => {
+        News::LookupAbsent { asked_at, text } => {
             progress.lookups += 1;
-            progress.absent_at.push(now);
-            // Two are enough to prove it; a long list would only grow the row.
+            progress.absent_at.push(*asked_at);
+            progress
+                .absent_at
+                .retain(|at| last_byte_by.is_some_and(|last| *at >= last));
+            // The first and the newest are enough to prove it; a long list would only grow the row.
             if progress.absent_at.len() > MAX_ABSENT_KEPT {
                 progress.absent_at.remove(1);
             }
@@ -369,7 +383,7 @@ fn still_open(
         }
         News::Executed(_) | News::Accepted(_) | News::NotDone { .. } => {}
     }
-    if matches!(news, News::LookupAbsent(_) | News::LookupUnknown(_)) {
+    if matches!(news, News::LookupAbsent { .. } | News::LookupUnknown(_)) {
         // The counterparty said before that it has it: a lookup that finds nothing contradicts it and proves nothing.
         let judged = if progress.accepted {
             Absence::NeverByLookup
@@ -403,7 +417,9 @@ fn still_open(
         ));
     }
     // What the counterparty said it has is not in doubt because one poll went unanswered.
-    let still_theirs = execution.progress.accepted && matches!(news, News::LookupUnknown(_));
+    let still_theirs = matches!(act.stage, Stage::Executing(_))
+        && execution.progress.accepted
+        && matches!(news, News::LookupUnknown(_));
     next.stage = if still_theirs {
         Stage::Executing(execution)
     } else {

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wilco_adapter::{Adapter, Description, Served};
 use wilco_core::token::{Token, TokenKey};
+use wilco_core::write::Taken;
 use wilco_core::{
     Act, ActId, Change, Clock, Contract, Frozen, Reason, Refusal, Stage, State, Timestamp, Written,
 };
@@ -85,7 +86,7 @@ impl Engine {
         let looking_round = Arc::clone(&engine);
         // In the background: a counterparty that does not answer must not keep the daemon from starting.
         engine.tasks.spawn(async move {
-            crate::recover::left_claimed(&looking_round, left).await;
+            crate::recover::left_claimed(&looking_round, &left);
             crate::recover::forever(&looking_round).await;
         });
         Ok(engine)
@@ -319,10 +320,13 @@ impl Engine {
         let written = self
             .keeper
             .write(Box::new(move |now| {
-                decide(now).unwrap_or_else(|refusal| {
-                    *lock(&seen) = Some(refusal);
-                    Vec::new()
-                })
+                // The store may decide again after undoing a try: only the last decision counts.
+                let (changes, refusal) = match decide(now) {
+                    Ok(changes) => (changes, None),
+                    Err(refusal) => (Vec::new(), Some(refusal)),
+                };
+                *lock(&seen) = refusal;
+                changes
             }))
             .await
             .map_err(store_refusal)?;
@@ -340,17 +344,36 @@ impl Engine {
         }
     }
 
+    /// Writes a change of `act` that issues a line of ours: under a long id where its short one is taken by another
+    /// line of the thread. Never answers that a message id is taken.
+    pub(crate) async fn write_line(
+        &self,
+        act: &Act,
+        decide: impl Fn(&Act, Timestamp) -> Result<Option<Change>, Refusal> + Clone + Send + Sync + 'static,
+    ) -> Result<Written, Refusal> {
+        for long_ids in [act.long_ids, true] {
+            let (mut before, decide) = (act.clone(), decide.clone());
+            before.long_ids = long_ids;
+            let written = self
+                .write(move |now| Ok(decide(&before, now)?.into_iter().collect()))
+                .await?;
+            if !matches!(written, Written::Taken(Taken::Message { .. })) {
+                return Ok(written);
+            }
+        }
+        let text = "no message id is free in this thread for the line that answers; use another thread";
+        Err(Refusal::new(Reason::Busy, text).retry_after(1))
+    }
+
     /// The act as it stands after what is due has been expired.
     pub(crate) async fn expire_if_due(&self, act: Act) -> Result<Act, Refusal> {
         if wilco_core::recovery::expires(&act, self.keeper.now()).is_none() {
             return Ok(act);
         }
-        let (id, profiles, before) = (act.act_id, self.profiles.clone(), act);
+        let (id, profiles) = (act.act_id, self.profiles.clone());
         let written = self
-            .write(move |now| {
-                Ok(wilco_core::recovery::expiry(&profiles, &before, now)?
-                    .into_iter()
-                    .collect())
+            .write_line(&act, move |before, now| {
+                wilco_core::recovery::expiry(&profiles, before, now)
             })
             .await?;
         match written {

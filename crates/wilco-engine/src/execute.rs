@@ -14,8 +14,11 @@ use crate::commit::news_of;
 use crate::engine::{Engine, StoreClock};
 use crate::running::InFlight;
 
-/// How often writing an outcome is tried before it is left to recovery.
+/// How often writing an outcome is tried while the store does not take it, before it is left to recovery.
 const TRIES: u32 = 6;
+
+/// How often it is tried while others keep moving the act: more than can (waiting cancels are bounded).
+const MOST_MOVES: u32 = 100;
 
 /// Sets a claimed act going in a task of its own. Without proof of the claim nothing is sent.
 pub(crate) fn start(engine: &Arc<Engine>, act: Act, durable: &Durable, in_flight: InFlight) {
@@ -62,11 +65,13 @@ async fn run(engine: &Arc<Engine>, act: Act, permit: Permit) {
 pub(crate) async fn record(engine: &Arc<Engine>, act_id: ActId, news: &News) -> Result<Act, Refusal> {
     let mut pause = Duration::from_millis(50);
     let mut long_ids = false;
-    for _ in 0..TRIES {
+    let (mut failures, mut moves) = (0, 0);
+    while failures < TRIES && moves < MOST_MOVES {
         match record_once(engine, act_id, news, &mut long_ids).await {
             Ok(Some(act)) => return Ok(act),
-            Ok(None) => {}
+            Ok(None) => moves += 1,
             Err(refusal) if matches!(refusal.reason, Reason::StoreDown | Reason::Busy) => {
+                failures += 1;
                 tracing::warn!(act = %act_id, error = %refusal, "writing an outcome failed; trying again");
                 tokio::time::sleep(pause).await;
                 pause *= 2;
@@ -162,7 +167,7 @@ async fn evidence(engine: &Arc<Engine>, act: &Act, news: &News) -> Result<Option
             }
             let entry = Entry::event(
                 "late_evidence",
-                serde_json::json!({ "news": heard.name() }),
+                serde_json::json!({ "news": heard.name(), "heard": heard.detail() }),
                 OURSELVES,
             );
             Ok(vec![Change {

@@ -1,12 +1,13 @@
 //! Recovery: carries out the plan for acts whose time has come, at start and every few seconds.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use wilco_adapter::Found;
 use wilco_core::recovery::{Owners, Step, plan};
 use wilco_core::settle::News;
-use wilco_core::{Act, Reason, Refusal};
+use wilco_core::{Act, ActId, Reason, Refusal};
 
 use crate::engine::Engine;
 use crate::execute::{executed, record};
@@ -15,14 +16,14 @@ use crate::execute::{executed, record};
 const ROUND: u32 = 256;
 
 /// Takes over what an earlier run left claimed, whether due or not.
-pub(crate) async fn left_claimed(engine: &Arc<Engine>, claimed: Vec<Act>) {
+pub(crate) fn left_claimed(engine: &Arc<Engine>, claimed: &[Act]) {
     if !claimed.is_empty() {
         tracing::warn!(
             acts = claimed.len(),
             "an earlier run left acts claimed; looking them up"
         );
     }
-    carry_out(engine, claimed).await;
+    carry_out(engine, claimed);
 }
 
 /// Looks round until the daemon stops.
@@ -33,56 +34,63 @@ pub(crate) async fn forever(engine: &Arc<Engine>) {
             () = tokio::time::sleep(engine.config.recovery_interval) => {}
         }
         let now = engine.keeper.now();
-        match engine.keeper.due(now, ROUND).await {
-            Ok(due) => carry_out(engine, due).await,
+        // What is in hand already stays due until its answer is written: room beside it for the others.
+        let in_hand = u32::try_from(engine.running.len()).unwrap_or(u32::MAX);
+        match engine.keeper.due(now, ROUND.saturating_add(in_hand)).await {
+            Ok(due) => carry_out(engine, &due),
             Err(error) => tracing::error!(%error, "looking for acts that are due failed; trying again"),
         }
     }
 }
 
-async fn carry_out(engine: &Arc<Engine>, due: Vec<Act>) {
+/// Sets each step going in a task of its own and waits for none of them: one counterparty that does not answer must
+/// not keep the others' acts waiting.
+fn carry_out(engine: &Arc<Engine>, due: &[Act]) {
     if due.is_empty() {
         return;
     }
-    let in_flight = engine.running.snapshot();
-    let owners = Owners {
-        me: &engine.owner,
-        in_flight: &in_flight,
-        others_are_dead: true,
-    };
-    let steps = plan(&due, &owners, engine.keeper.now());
-    let mut work = Vec::new();
-    for step in steps {
-        let act_id = match &step {
+    for step in plan_for(engine, due, &engine.running.snapshot()) {
+        let act_id = match step {
             Step::Leave(_) => continue,
-            Step::Expire(id) | Step::TakeOver(id) | Step::LookUp(id) => *id,
+            Step::Expire(id) | Step::TakeOver(id) | Step::LookUp(id) => id,
         };
-        let Some(act) = due.iter().find(|a| a.act_id == act_id).cloned() else {
+        // While this step runs, the next round leaves the act alone. A step that panics is found due again.
+        let Some(in_hand) = engine.running.enter(act_id) else {
             continue;
         };
-        let engine_ = Arc::clone(engine);
-        work.push(engine.spawn(async move {
-            if let Err(refusal) = take(&engine_, act, &step).await {
+        let this = Arc::clone(engine);
+        engine.spawn(async move {
+            let _in_hand = in_hand;
+            if let Err(refusal) = take(&this, act_id).await {
                 tracing::warn!(act = %act_id, error = %refusal, "recovery of this act failed; trying again");
             }
-        }));
-    }
-    for step in work {
-        // A step that panicked is found due again in the next round.
-        drop(step.await);
+        });
     }
 }
 
-async fn take(engine: &Arc<Engine>, act: Act, step: &Step) -> Result<(), Refusal> {
-    match step {
-        Step::Leave(_) => Ok(()),
-        Step::Expire(_) => engine.expire_if_due(act).await.map(drop),
-        Step::TakeOver(_) => {
+fn plan_for(engine: &Engine, acts: &[Act], in_flight: &HashSet<ActId>) -> Vec<Step> {
+    let owners = Owners {
+        me: &engine.owner,
+        in_flight,
+        others_are_dead: engine.config.sole_owner,
+    };
+    plan(acts, &owners, engine.keeper.now())
+}
+
+/// Takes the step an act in hand needs. Planned again on the act as it stands now: its execution may have ended after
+/// the list of due acts was read.
+async fn take(engine: &Arc<Engine>, act_id: ActId) -> Result<(), Refusal> {
+    let act = engine.reload(act_id).await?;
+    let steps = plan_for(engine, std::slice::from_ref(&act), &HashSet::new());
+    match steps.first() {
+        None | Some(Step::Leave(_)) => Ok(()),
+        Some(Step::Expire(_)) => engine.expire_if_due(act).await.map(drop),
+        Some(Step::TakeOver(_)) => {
             let text = "the process that owned the call ended before it wrote an outcome".to_owned();
             let act = record(engine, act.act_id, &News::OwnerDead(text)).await?;
             look_up(engine, act).await
         }
-        Step::LookUp(_) => look_up(engine, act).await,
+        Some(Step::LookUp(_)) => look_up(engine, act).await,
     }
 }
 
@@ -98,12 +106,12 @@ async fn look_up(engine: &Arc<Engine>, act: Act) -> Result<(), Refusal> {
             format!("adapter {} is not configured", frozen.adapter),
         ));
     };
-    // While one lookup of this act runs, the next round leaves it alone.
-    let Some(_in_flight) = engine.running.enter(act.act_id) else {
-        return Ok(());
+    let _place = tokio::select! {
+        place = slot.place_for_claimed() => place,
+        () = engine.stopping().cancelled() => return Ok(()),
     };
-    let _place = slot.place().await?;
     engine.stats.lookups.fetch_add(1, Ordering::Relaxed);
+    let asked_at = engine.keeper.now();
     let found = slot
         .adapter
         .lookup(act.act_id, frozen, execution.claim.claimed_at)
@@ -116,7 +124,7 @@ async fn look_up(engine: &Arc<Engine>, act: Act) -> Result<(), Refusal> {
         Found::Executed(report) => News::Executed(executed(report)),
         Found::Accepted(report) => News::Accepted(executed(report)),
         Found::Rejected(text) => News::NotDone { why: "ERR", text },
-        Found::Absent(text) => News::LookupAbsent(text),
+        Found::Absent(text) => News::LookupAbsent { asked_at, text },
         Found::Unknown(text) => News::LookupUnknown(text),
     };
     record(engine, act.act_id, &news).await.map(drop)
