@@ -5,7 +5,7 @@ use rw1::{Kind, Profiles};
 use crate::act::{Closed, WaitingCancel};
 use crate::journal::{Entry, EntryKind, OURSELVES};
 use crate::lines::{self, Reply};
-use crate::prepare::{closed, exact_line, not_a_line, not_yours};
+use crate::prepare::{closed, not_a_line, not_yours, one_line};
 use crate::write::{Change, Expect};
 use crate::{Act, Handoff, Reason, Refusal, Stage, Timestamp};
 
@@ -38,7 +38,7 @@ pub fn intake(
     speaks_for: &dyn Fn(&str) -> bool,
     served: &[String],
 ) -> Result<Cancel, Refusal> {
-    let line = exact_line(text);
+    let line = one_line("cx", text)?;
     let message = rw1::parse_strict(profiles, None, line).map_err(|problems| not_a_line("cx", problems))?;
     if message.kind != Kind::Cx {
         return Err(Refusal::malformed(
@@ -112,7 +112,8 @@ fn unknown(cancel: &Cancel) -> Refusal {
     .at_slot("re")
 }
 
-/// Decides what a cancel does to the act it names.
+/// Decides what a cancel does to the act it names. `in_thread` says whether the act's handoff stands in the thread: one
+/// that did not validate does not, and then neither does its cancel.
 ///
 /// # Errors
 /// A line that cannot be written.
@@ -120,6 +121,7 @@ pub fn decide(
     profiles: &Profiles,
     act: &Act,
     cancel: &Cancel,
+    in_thread: bool,
     principal: &str,
     now: Timestamp,
 ) -> Result<Effect, Refusal> {
@@ -165,7 +167,10 @@ pub fn decide(
             })))
         }
         Stage::Cancelled(_) if act.is_tombstone() => {
+            // Answered by the agent this cancel names, which need not be the one the first cancel named.
+            next.handoff.receiver.clone_from(&cancel.to);
             let (_, _, mut entries) = acknowledged(profiles, &mut next, cancel, NOT_SEEN, principal)?;
+            next.handoff.receiver.clone_from(&act.handoff.receiver);
             for entry in &mut entries {
                 keep_outside(entry);
             }
@@ -176,13 +181,18 @@ pub fn decide(
             })))
         }
         Stage::Failed(_) | Stage::Cancelled(_) | Stage::Refused(_) => {
-            let (_, _, entries) = acknowledged(
+            let (_, _, mut entries) = acknowledged(
                 profiles,
                 &mut next,
                 cancel,
                 "it was closed before; nothing was done",
                 principal,
             )?;
+            if !in_thread {
+                for entry in &mut entries {
+                    keep_outside(entry);
+                }
+            }
             Ok(Effect::Write(Box::new(Change {
                 expect,
                 act: next,
@@ -246,7 +256,8 @@ fn keep_outside(entry: &mut Entry) {
 }
 
 /// The write for a handoff that comes after its cancel: the UN, and, where the cancel was addressed to the handoff's
-/// receiver, the cancel and its answer enter the thread with it.
+/// receiver, the cancel and its answer enter the thread with it. A handoff that does not validate (`outside`) stays
+/// outside the thread, and with it everything about it.
 ///
 /// # Errors
 /// A line that cannot be written.
@@ -254,6 +265,7 @@ pub fn handoff_after_tombstone(
     profiles: &Profiles,
     grave: &Act,
     handoff: &Handoff,
+    outside: bool,
     principal: &str,
     now: Timestamp,
 ) -> Result<Change, Refusal> {
@@ -262,7 +274,7 @@ pub fn handoff_after_tombstone(
     // The AN was issued by the agent the cancel named; the UN must come from the one the handoff names.
     let same_receiver = grave.handoff.receiver == handoff.receiver;
     let mut entries = vec![Entry::line(&handoff.id, &handoff.line, principal)];
-    if let (true, Stage::Cancelled(closed)) = (same_receiver, &grave.stage) {
+    if let (true, Stage::Cancelled(closed)) = (same_receiver && !outside, &grave.stage) {
         if let Some(cx) = grave.waiting.first() {
             entries.push(Entry::line_of_arrived(&cx.line, principal));
             entries.push(Entry::line_of_arrived(&closed.line, OURSELVES));
@@ -274,6 +286,12 @@ pub fn handoff_after_tombstone(
         .tail("cancelled before it came; nothing was done")
         .write_ours(profiles, &act, &id)?;
     entries.push(Entry::line(&id, &line, OURSELVES));
+    if outside {
+        for entry in &mut entries {
+            keep_outside(entry);
+            entry.message_id = None;
+        }
+    }
     act.waiting.clear();
     act.stage = Stage::Refused(closed(line, id, now, None));
     Ok(Change {

@@ -9,7 +9,7 @@ use rw1::{Kind, Profiles};
 use crate::act::{Claim, Execution, Lapse, Progress};
 use crate::contract::Identity;
 use crate::journal::{Entry, OURSELVES};
-use crate::prepare::{exact_line, lapsed, not_a_line};
+use crate::prepare::{lapsed, not_a_line, one_line};
 use crate::write::{Change, Expect};
 use crate::{Act, Offer, Reason, Refusal, Stage, Timestamp};
 
@@ -130,7 +130,7 @@ fn confirmation(profiles: &Profiles, act: &Act, offer: &Offer, text: &str) -> Re
             .in_field("confirmation")
             .with_statement(&offer.statement, &offer.statement_sha256));
     }
-    let line = exact_line(text);
+    let line = one_line("confirmation", text)?;
     let message =
         rw1::parse_strict(profiles, None, line).map_err(|problems| not_a_line("confirmation", problems))?;
     let bad = |slot: &str, text: String| Err(Refusal::malformed("confirmation", text).at_slot(slot));
@@ -166,6 +166,22 @@ fn confirmation(profiles: &Profiles, act: &Act, offer: &Offer, text: &str) -> Re
             "re",
             format!("the confirmation answers the statement: re={}", offer.rb_id),
         );
+    }
+    // A yes to other values than those stated is not a yes to the statement.
+    if message.item.is_some_and(|item| item != act.handoff.item) {
+        return bad(
+            "item",
+            format!("the statement is about item={}", act.handoff.item),
+        );
+    }
+    for value in &offer.frozen.values {
+        if message.get(&value.slot).is_some_and(|v| v.show() != value.value) {
+            let text = format!(
+                "the statement says {}={}, the confirmation does not",
+                value.slot, value.value
+            );
+            return bad(&value.slot, text);
+        }
     }
     let confirmation = Confirmation {
         line: line.to_owned(),

@@ -40,6 +40,21 @@ pub fn exact_line(text: &str) -> &str {
         .unwrap_or(text)
 }
 
+/// The one line a field holds.
+///
+/// # Errors
+/// A text with a line end left in it: it would stand in the thread as another line than it was read as.
+pub(crate) fn one_line<'a>(field: &str, text: &'a str) -> Result<&'a str, Refusal> {
+    let line = exact_line(text);
+    if line.contains(['\n', '\r']) {
+        return Err(Refusal::malformed(
+            field,
+            "one line, with at most one line end after it",
+        ));
+    }
+    Ok(line)
+}
+
 /// Reads a handoff line and decides whether it may be taken. `speaks_for` says whether the caller may send for an
 /// agent; `served` lists the agents we serve.
 ///
@@ -52,7 +67,7 @@ pub fn intake(
     speaks_for: &dyn Fn(&str) -> bool,
     served: &[String],
 ) -> Result<Intake, Refusal> {
-    let line = exact_line(text);
+    let line = one_line("ho", text)?;
     let parsed = rw1::parse(profiles, None, line);
     let Some(message) = parsed
         .message
@@ -510,6 +525,7 @@ pub fn refused(
         principal: OURSELVES.to_owned(),
     });
     let offer = act.offer().cloned();
+    act.undo_of = None;
     act.stage = Stage::Refused(closed(line, id, now, offer));
     Ok(Change { expect, act, entries })
 }

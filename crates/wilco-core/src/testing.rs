@@ -117,6 +117,38 @@ pub fn an_offer() -> Offer {
 /// The confirmation of [`an_offer`].
 pub const CONFIRMATION: &str = "RW1 AN scheduler-2 re=payer-101 from=scheduler to=payer p=pay val=Y";
 
+/// The profiles the daemon carries.
+pub fn profiles() -> rw1::Profiles {
+    rw1::Profiles::builtin()
+}
+
+/// An act whose statement waits for its confirmation.
+pub fn a_prepared_act() -> Act {
+    let mut act = an_act();
+    act.lines = 1;
+    act.attempt = 1;
+    act.version = 1;
+    act.stage = Stage::Prepared(an_offer());
+    act
+}
+
+/// The lines a change brings into the thread, in order.
+pub fn thread_lines(change: &crate::Change) -> Vec<String> {
+    let of_thread = |e: &&crate::journal::Entry| e.kind == crate::journal::EntryKind::Line;
+    change
+        .entries
+        .iter()
+        .filter(of_thread)
+        .map(|e| e.body.clone())
+        .collect()
+}
+
+/// What the thread check says of these lines at `now`, as codes.
+pub fn thread_problems<S: AsRef<str>>(lines: &[S], now: Timestamp) -> Vec<String> {
+    let checked = rw1::check_thread(&profiles(), None, lines, Some(&now.to_rw1()));
+    checked.problems.into_iter().map(|p| p.text).collect()
+}
+
 /// A claimed act.
 pub fn an_executing_act() -> Act {
     let mut act = an_act();

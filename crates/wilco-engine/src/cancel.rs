@@ -54,7 +54,8 @@ pub(crate) async fn cancel(
             Some(act) => {
                 core::fits(&act, &cancel)?;
                 let act = engine.expire_if_due(act).await?;
-                withdraw(engine, caller, act, &cancel, long_ids).await?
+                let in_thread = stands_in_thread(engine, &act).await?;
+                withdraw(engine, caller, act, &cancel, in_thread, long_ids).await?
             }
         };
         match written {
@@ -102,12 +103,26 @@ async fn leave_tombstone(
         .await
 }
 
+/// Whether the act's handoff is a line of its thread. One that did not validate is kept outside.
+async fn stands_in_thread(engine: &Engine, act: &Act) -> Result<bool, Refusal> {
+    if act.state() != State::Refused {
+        return Ok(true);
+    }
+    let holder = engine
+        .keeper
+        .act_by_message(&act.thread, &act.handoff.id)
+        .await
+        .map_err(store_refusal)?;
+    Ok(holder.is_some_and(|(holder, _)| holder.act_id == act.act_id))
+}
+
 /// Writes what the cancel does to its act. `None` if the act moved.
 async fn withdraw(
     engine: &Arc<Engine>,
     caller: &Caller,
     mut act: Act,
     cancel: &Cancel,
+    in_thread: bool,
     long_ids: bool,
 ) -> Result<Option<Written>, Refusal> {
     if act.waiting.len() >= MOST_WAITING {
@@ -118,7 +133,7 @@ async fn withdraw(
     let (profiles, cancel, principal) = (engine.profiles.clone(), cancel.clone(), caller.name.clone());
     let written = engine
         .write(move |now| {
-            let effect = core::decide(&profiles, &act, &cancel, &principal, now)?;
+            let effect = core::decide(&profiles, &act, &cancel, in_thread, &principal, now)?;
             let (Effect::Write(change) | Effect::WriteAndWait(change)) = effect;
             Ok(vec![*change])
         })

@@ -20,13 +20,21 @@ use crate::prepare::id_taken;
 
 const TRIES: u32 = 8;
 
+/// How long a commit waits for another caller's claim of the same act to be written: one write of the store.
+const CLAIM_WAIT: Duration = Duration::from_secs(10);
+
+/// How often it looks meanwhile whether that claim came to nothing.
+const CLAIM_PAUSE: Duration = Duration::from_millis(50);
+
 pub(crate) async fn commit(
     engine: &Arc<Engine>,
     caller: &Caller,
     request: CommitRequest,
 ) -> Result<Committed, Refusal> {
     let token = Token::parse(&request.token).ok_or_else(unknown_token)?;
-    for _ in 0..TRIES {
+    let give_up = tokio::time::Instant::now() + CLAIM_WAIT;
+    let mut lost = 0;
+    while lost < TRIES && tokio::time::Instant::now() < give_up {
         let act = act_of(engine, caller, &token).await?;
         let quoted = Quoted {
             attempt: token.attempt,
@@ -42,12 +50,17 @@ pub(crate) async fn commit(
                 if let Some(act) = decline(engine, caller, &act, confirmation).await? {
                     return Ok(answer(act, false));
                 }
+                lost += 1;
             }
-            Next::Claim(confirmation) => {
-                if claim_and_execute(engine, caller, &act, confirmation).await? {
+            Next::Claim(confirmation) => match claim_and_execute(engine, caller, &act, confirmation).await? {
+                Claimed::Ours => {
                     return wait_for_the_truth(engine, act.act_id, engine.wait(request.wait), false).await;
                 }
-            }
+                Claimed::Closed(act) => return Ok(answer(*act, false)),
+                // What comes of the other caller's claim is the answer to this one too.
+                Claimed::Elsewhere => {}
+                Claimed::Lost => lost += 1,
+            },
         }
     }
     Err(Refusal::new(Reason::Busy, "this act is being changed by others; ask again").retry_after(1))
@@ -97,15 +110,27 @@ async fn decline(
     }
 }
 
-/// Claims the act and sets it going. `false` if somebody else moved it first.
+/// What came of an attempt to claim.
+enum Claimed {
+    /// It is ours and set going.
+    Ours,
+    /// The counterparty refused its object for good: closed, nothing was sent.
+    Closed(Box<Act>),
+    /// Another caller is claiming it, or was a moment ago.
+    Elsewhere,
+    /// Somebody else moved it first.
+    Lost,
+}
+
+/// Claims the act and sets it going.
 async fn claim_and_execute(
     engine: &Arc<Engine>,
     caller: &Caller,
     act: &Act,
     confirmation: Confirmation,
-) -> Result<bool, Refusal> {
+) -> Result<Claimed, Refusal> {
     let Stage::Prepared(offer) = &act.stage else {
-        return Ok(false);
+        return Ok(Claimed::Lost);
     };
     let Some(slot) = engine.slot_named(&offer.frozen.adapter) else {
         let text = format!("adapter {} is not configured here any more", offer.frozen.adapter);
@@ -120,7 +145,7 @@ async fn claim_and_execute(
                 .with_line(&offer.statement)
                 .retry_after(10));
         }
-        Ready::Refused { text } => return close_refused(engine, act, &text).await.map(|()| false),
+        Ready::Refused { text } => return close_refused(engine, act, text).await,
         Ready::Unknown(text) => {
             slot.heard(Some(text.clone()));
             let text = format!(
@@ -132,8 +157,11 @@ async fn claim_and_execute(
     }
 
     // Entered before the claim is written, so that recovery never finds it claimed and running nowhere.
+    let mut changed = engine.running.watch(act.act_id);
     let Some(in_flight) = engine.running.enter(act.act_id) else {
-        return Ok(false);
+        // Written, or given up: the caller looks at the act again either way.
+        drop(tokio::time::timeout(CLAIM_PAUSE, changed.changed()).await);
+        return Ok(Claimed::Elsewhere);
     };
     let claimant = Claimant {
         owner: engine.owner.clone(),
@@ -157,10 +185,10 @@ async fn claim_and_execute(
             }
             // ---- the claim is durable: from here on the act is carried out, whoever hangs up
             execute::start(engine, act, &durable, in_flight);
-            Ok(true)
+            Ok(Claimed::Ours)
         }
         Written::Taken(Taken::Message { message_id }) => Err(id_taken("confirmation", &id, &message_id)),
-        Written::Stale { .. } | Written::Taken(_) => Ok(false),
+        Written::Stale { .. } | Written::Taken(_) => Ok(Claimed::Lost),
     }
 }
 
@@ -173,26 +201,29 @@ fn late(offer: &Offer) -> Refusal {
 }
 
 /// The counterparty's own object was refused for good: the act can never be executed.
-async fn close_refused(engine: &Arc<Engine>, act: &Act, text: &str) -> Result<(), Refusal> {
-    let (profiles, before, text) = (engine.profiles.clone(), act.clone(), text.to_owned());
+async fn close_refused(engine: &Arc<Engine>, act: &Act, text: String) -> Result<Claimed, Refusal> {
+    let profiles = engine.profiles.clone();
     let written = engine
-        .write(move |now| {
+        .write_line(act, move |before, now| {
             let mut next = before.clone();
             let mut entries = Vec::new();
             let closed =
                 wilco_core::settle::fail(&profiles, &mut next, "PERM", &text, None, &mut entries, now)?;
             next.stage = Stage::Failed(closed);
-            Ok(vec![wilco_core::Change {
+            Ok(Some(wilco_core::Change {
                 expect: wilco_core::Expect::Version(before.version),
                 act: next,
                 entries,
-            }])
+            }))
         })
         .await?;
-    if let Written::Advanced { acts, .. } = written {
-        engine.release_if_abandoned(&acts);
-    }
-    Ok(())
+    let Written::Advanced { mut acts, .. } = written else {
+        return Ok(Claimed::Lost);
+    };
+    engine.release_if_abandoned(&acts);
+    Ok(acts
+        .pop()
+        .map_or(Claimed::Lost, |act| Claimed::Closed(Box::new(act))))
 }
 
 /// Waits until the act is closed, at most `wait`, and answers with what is true then.

@@ -51,7 +51,7 @@ pub(crate) async fn prepare(
                 let act = engine.expire_if_due(act).await?;
                 match core::standing(&engine.profiles, &act, &handoff.line)? {
                     Standing::Statement | Standing::Closed => return answer(engine, act, true),
-                    Standing::Tombstone => match bury(engine, caller, &act, &handoff).await? {
+                    Standing::Tombstone => match bury(engine, caller, &act, &intake).await? {
                         Some(buried) => return answer(engine, buried, false),
                         None => continue,
                     },
@@ -129,27 +129,40 @@ async fn bury(
     engine: &Arc<Engine>,
     caller: &Caller,
     grave: &Act,
-    handoff: &Handoff,
+    intake: &Intake,
 ) -> Result<Option<Act>, Refusal> {
-    let (profiles, grave, handoff, principal) = (
-        engine.profiles.clone(),
-        grave.clone(),
-        handoff.clone(),
-        caller.name.clone(),
-    );
+    let (handoff, outside) = match intake {
+        Intake::Take(handoff) => (handoff, false),
+        Intake::Refuse { handoff, outside, .. } => (handoff, *outside),
+    };
     let id = handoff.id.clone();
-    let written = engine
-        .write(move |now| {
-            let change =
-                wilco_core::cancel::handoff_after_tombstone(&profiles, &grave, &handoff, &principal, now)?;
-            Ok(vec![change])
-        })
-        .await?;
-    match written {
-        Written::Advanced { mut acts, .. } => Ok(acts.pop()),
-        Written::Taken(Taken::Message { message_id }) => Err(id_taken("ho", &id, &message_id)),
-        Written::Stale { .. } | Written::Taken(_) => Ok(None),
+    for long_ids in [grave.long_ids, true] {
+        let (profiles, mut grave, handoff, principal) = (
+            engine.profiles.clone(),
+            grave.clone(),
+            handoff.clone(),
+            caller.name.clone(),
+        );
+        grave.long_ids = long_ids;
+        let written = engine
+            .write(move |now| {
+                let change = wilco_core::cancel::handoff_after_tombstone(
+                    &profiles, &grave, &handoff, outside, &principal, now,
+                )?;
+                Ok(vec![change])
+            })
+            .await?;
+        match written {
+            Written::Advanced { mut acts, .. } => return Ok(acts.pop()),
+            Written::Taken(Taken::Message { message_id }) if message_id == id => {
+                return Err(id_taken("ho", &id, &message_id));
+            }
+            // The id of our own line: the next round takes a long one.
+            Written::Taken(Taken::Message { .. }) => {}
+            Written::Stale { .. } | Written::Taken(_) => return Ok(None),
+        }
     }
+    Ok(None)
 }
 
 /// What a prepare learned from losing a race.
@@ -417,6 +430,11 @@ async fn store(
         engine.profiles.get(&handoff.profile).map_or("", |p| p.digest()),
         act.limit,
     );
+    // A short id that was taken may be the new act's or the superseded one's.
+    let supersedes = supersedes.map(|target| Act {
+        long_ids: target.long_ids || race.long_ids,
+        ..target
+    });
     let placed = frozen.clone();
     let act_id = act.act_id;
     let handoff_id = handoff.id.clone();
@@ -438,6 +456,9 @@ async fn store(
             }
             let Some(expires_at) = core::statement_end(now, ttl_s, frozen.not_after) else {
                 let text = "its end or the counterparty's cut-off has passed";
+                if expect != Expect::Absent {
+                    return Err(not_again("EXPIRED", text));
+                }
                 let change = core::refused(
                     &profiles,
                     act.clone(),
@@ -509,6 +530,17 @@ pub(crate) fn id_taken(field: &str, ours: &str, taken: &str) -> Refusal {
         .at_slot("id")
 }
 
+/// The refusal of a handoff that was taken before and whose statement lapsed: it stays open, and this is what stands
+/// in the way of stating it again.
+fn not_again(why: &str, text: &str) -> Refusal {
+    let reason = if why == "EXPIRED" {
+        Reason::Expired
+    } else {
+        Reason::Lapsed
+    };
+    Refusal::new(reason, format!("it cannot be stated again: {text}")).in_field("ho")
+}
+
 /// Answers with a stored UN.
 #[allow(clippy::too_many_arguments)]
 async fn refuse(
@@ -522,18 +554,10 @@ async fn refuse(
     race: &mut Race,
 ) -> Result<Option<Prepared>, Refusal> {
     if expect != Expect::Absent {
-        // The handoff was taken before and its statement lapsed: it stays open, and this is what stands in the way.
-        let reason = if why == "EXPIRED" {
-            Reason::Expired
-        } else {
-            Reason::Lapsed
-        };
-        return Err(Refusal::new(reason, format!("it cannot be stated again: {text}")).in_field("ho"));
+        return Err(not_again(why, text));
     }
     let (profiles, text, principal) = (engine.profiles.clone(), text.to_owned(), caller.name.clone());
     let handoff_id = act.handoff.id.clone();
-    let mut act = act;
-    act.undo_of = None;
     let written = engine
         .write(move |now| {
             Ok(vec![core::refused(

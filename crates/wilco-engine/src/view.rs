@@ -61,7 +61,8 @@ impl Engine {
     /// # Errors
     /// A page token that is not ours; the store does not answer.
     pub async fn acts(&self, caller: &Caller, filter: Filter) -> Result<Page<Act>, Refusal> {
-        let senders = (!caller.sees_all()).then(|| caller.speaks_for.clone());
+        let own = || caller.speaks_for.iter().filter(|agent| caller.speaks_for(agent));
+        let senders = (!caller.sees_all()).then(|| own().cloned().collect());
         let filter = Filter { senders, ..filter };
         let mut page = self.keeper.acts(&filter).await.map_err(store_refusal)?;
         let mut fresh = Vec::with_capacity(page.items.len());
