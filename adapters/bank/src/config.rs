@@ -1,14 +1,18 @@
 //! What an operator writes under `[adapters.bank]`, and what it means once checked. The file's text never holds a
 //! secret: it says where the token is.
 
+mod zone;
+
+#[cfg(test)]
+mod tests;
+
 use std::path::PathBuf;
 
 use hyper::Uri;
 use serde::Deserialize;
-use time::{Date, Duration, Month, OffsetDateTime, Time, UtcOffset};
-use wilco_core::Timestamp;
 
 use crate::wire::Account;
+pub(crate) use zone::Zone;
 
 /// The word that stands for "the lab this daemon started" in `url`, `payees` and `confirmation_of_payee`.
 pub const LAB: &str = "lab";
@@ -115,15 +119,6 @@ pub(crate) struct Base {
     pub authority: String,
     /// Without a final slash.
     pub path: String,
-}
-
-/// The bank's time zone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Zone {
-    Fixed(UtcOffset),
-    /// Greenwich time, an hour ahead from the last Sunday of March to the last Sunday of October, 01:00 UTC each
-    /// (The Summer Time Order 2002).
-    London,
 }
 
 /// The table, checked.
@@ -387,75 +382,6 @@ impl Base {
     }
 }
 
-impl Zone {
-    fn parse(text: &str) -> Result<Zone, ConfigError> {
-        if text == "Europe/London" {
-            return Ok(Zone::London);
-        }
-        let rule = "must be an offset such as +00:00 or -05:30, or Europe/London";
-        let bad = || wrong("time_zone", rule, text);
-        let bytes = text.as_bytes();
-        if bytes.len() != 6 || bytes[3] != b':' || !text.is_ascii() {
-            return Err(bad());
-        }
-        let number = |from: usize| {
-            let two = &bytes[from..from + 2];
-            two.iter()
-                .all(u8::is_ascii_digit)
-                .then(|| i8::try_from((two[0] - b'0') * 10 + (two[1] - b'0')).unwrap_or(i8::MAX))
-        };
-        let (hours, minutes) = (number(1).ok_or_else(bad)?, number(4).ok_or_else(bad)?);
-        let sign = match bytes[0] {
-            b'+' => 1,
-            b'-' => -1,
-            _ => return Err(bad()),
-        };
-        if hours > 14 || minutes > 59 {
-            return Err(bad());
-        }
-        UtcOffset::from_hms(sign * hours, sign * minutes, 0)
-            .map(Zone::Fixed)
-            .map_err(|_| bad())
-    }
-
-    /// The bank's date at an instant.
-    pub fn date_of(self, at: OffsetDateTime) -> Date {
-        at.to_offset(self.offset_at(at)).date()
-    }
-
-    /// The instant the bank's day `date` is over.
-    pub fn end_of(self, date: Date) -> Timestamp {
-        let midnight = date
-            .saturating_add(Duration::DAY)
-            .with_time(Time::MIDNIGHT)
-            .assume_utc();
-        // Neither change of the clocks falls within an hour of midnight, so the offset an hour off is still right.
-        let end = midnight - Duration::seconds(i64::from(self.offset_at(midnight).whole_seconds()));
-        Timestamp::from_datetime(end)
-    }
-
-    fn offset_at(self, at: OffsetDateTime) -> UtcOffset {
-        match self {
-            Zone::Fixed(offset) => offset,
-            Zone::London => {
-                let utc = at.to_offset(UtcOffset::UTC);
-                let change = |month| last_sunday(utc.year(), month).map(|d| d.with_hms(1, 0, 0));
-                let summer = match (change(Month::March), change(Month::October)) {
-                    (Some(Ok(start)), Some(Ok(end))) => start.assume_utc() <= utc && utc < end.assume_utc(),
-                    _ => false,
-                };
-                let hours = i8::from(summer);
-                UtcOffset::from_hms(hours, 0, 0).unwrap_or(UtcOffset::UTC)
-            }
-        }
-    }
-}
-
-fn last_sunday(year: i32, month: Month) -> Option<Date> {
-    let last = Date::from_calendar_date(year, month, 31).ok()?;
-    Some(last - Duration::days(i64::from(last.weekday().number_days_from_sunday())))
-}
-
 fn between(field: &'static str, got: u32, least: u32, most: u32) -> Result<(), ConfigError> {
     if (least..=most).contains(&got) {
         Ok(())
@@ -473,173 +399,5 @@ fn wrong(field: &'static str, rule: &str, got: &str) -> ConfigError {
         field,
         rule: rule.to_owned(),
         got: got.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use time::macros::{date, datetime};
-
-    const GOOD: &str = r#"
-        url = "lab"
-        token_file = "/run/wilco/bank.token"
-        debtor_account = "20-00-00/55779911"
-        payees = "lab"
-        confirmation_of_payee = "lab"
-    "#;
-
-    fn good() -> BankConfig {
-        BankConfig::from_toml(GOOD)
-            .unwrap_or_else(|e| panic!("{e}"))
-            .point_at_lab("http://127.0.0.1:4010/")
-    }
-
-    #[test]
-    fn the_lab_stands_for_its_addresses() {
-        let config = good();
-        assert!(!config.wants_lab());
-        let checked = config.checked().unwrap_or_else(|e| panic!("{e}"));
-        assert_eq!(checked.bank.shown(), "http://127.0.0.1:4010");
-        let Payees::Url(payees) = checked.payees else {
-            panic!("a URL")
-        };
-        assert_eq!(payees.shown(), "http://127.0.0.1:4010/lab/payees");
-        let cop = checked.cop.map(|c| c.shown());
-        assert_eq!(
-            cop.as_deref(),
-            Some("http://127.0.0.1:4010/lab/confirmation-of-payee")
-        );
-        assert_eq!(checked.debtor.on_line(), "20-00-00/55779911");
-    }
-
-    /// Each case breaks one field of a good table and must be refused by that field's name.
-    #[test]
-    fn each_wrong_field_is_named_with_its_rule() {
-        type Break = fn(&mut BankConfig);
-        let cases: [(&str, &str, Break); 22] = [
-            ("url", "loopback only", |c| c.url = "http://bank.example".into()),
-            ("url", "loopback only", |c| {
-                c.url = "http://127.0.0.1.bank.example".into()
-            }),
-            ("url", "without user", |c| {
-                c.url = "http://me:secret@127.0.0.1:1/".into()
-            }),
-            ("url", "without user", |c| {
-                c.url = "http://127.0.0.1:1/?x=1".into()
-            }),
-            ("url", "must be a URL", |c| c.url = "lab".into()),
-            ("url", "must be a URL", |c| c.url = "ftp://127.0.0.1/".into()),
-            ("version", "3.1", |c| c.version = "4.0".into()),
-            ("name exactly one", "(0 are given)", |c| c.token_file = None),
-            ("name exactly one", "(2 are given)", |c| {
-                c.token_env = Some("TOKEN".into())
-            }),
-            ("token_env", "name of an environment variable", |c| {
-                c.token_file = None;
-                c.token_env = Some(String::new());
-            }),
-            ("token_command", "must name a program", |c| {
-                c.token_file = None;
-                c.token_command = Some(Vec::new());
-            }),
-            ("debtor_account", "20-00-00/55779911", |c| {
-                c.debtor_account = "20-00-00-55779911".into()
-            }),
-            ("payees", "register's URL", |c| c.payees = String::new()),
-            ("payees", "loopback only", |c| {
-                c.payees = "http://register.example/".into()
-            }),
-            ("confirmation_of_payee", "must be a URL", |c| {
-                c.confirmation_of_payee = Some("cop".into())
-            }),
-            ("allow_cop", "no_match", |c| c.allow_cop = vec!["maybe".into()]),
-            ("authorise_url", "{consent_id}", |c| {
-                c.authorise_url = Some("https://bank.example/sca".into())
-            }),
-            ("payment_context", "BillPayment", |c| {
-                c.payment_context = "Fun".into()
-            }),
-            ("timeout_s", "between 1 and 300", |c| c.timeout_s = 0),
-            ("settle_window_s", "between 1 and 86400", |c| {
-                c.settle_window_s = 0
-            }),
-            ("concurrency", "between 1 and 1024", |c| c.concurrency = 0),
-            ("client_cert_file", "client_key_file", |c| {
-                c.client_cert_file = Some("c.pem".into())
-            }),
-        ];
-        for (field, rule, break_it) in cases {
-            let mut config = good();
-            break_it(&mut config);
-            let said = config.checked().map(|_| ()).expect_err(field).to_string();
-            assert!(said.contains(field) && said.contains(rule), "{field}: {said}");
-        }
-        for zone in ["GMT", "+0000", "+15:00", "+00:60", "*00:00", "+0a:00", ""] {
-            let mut config = good();
-            config.time_zone = zone.into();
-            let said = config.checked().map(|_| ()).expect_err(zone).to_string();
-            assert!(
-                said.contains("time_zone") && said.contains("Europe/London"),
-                "{said}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_field_nobody_knows_is_refused() {
-        let said = BankConfig::from_toml(&format!("{GOOD}\ntoken = \"s3cret\""))
-            .map(|_| ())
-            .expect_err("unknown")
-            .to_string();
-        assert!(said.contains("unknown field `token`"), "{said}");
-    }
-
-    #[cfg(not(feature = "tls"))]
-    #[test]
-    fn https_without_its_feature_says_what_to_build() {
-        let mut config = good();
-        config.url = "https://bank.example".into();
-        let said = config.checked().map(|_| ()).expect_err("no tls").to_string();
-        assert!(said.contains("feature `tls`"), "{said}");
-    }
-
-    #[test]
-    fn the_banks_day_is_counted_in_its_own_zone() {
-        let ahead = Zone::parse("+01:00").unwrap_or_else(|e| panic!("{e}"));
-        assert_eq!(
-            ahead.date_of(datetime!(2026-10-02 23:30 UTC)),
-            date!(2026 - 10 - 03)
-        );
-        assert_eq!(
-            ahead.end_of(date!(2026 - 10 - 02)).to_rfc3339(),
-            "2026-10-02T23:00:00.000Z"
-        );
-        let behind = Zone::parse("-05:30").unwrap_or_else(|e| panic!("{e}"));
-        assert_eq!(
-            behind.date_of(datetime!(2026-10-02 05:29 UTC)),
-            date!(2026 - 10 - 01)
-        );
-        assert_eq!(
-            behind.end_of(date!(2026 - 10 - 02)).to_rfc3339(),
-            "2026-10-03T05:30:00.000Z"
-        );
-    }
-
-    #[test]
-    fn london_keeps_summer_time() {
-        let end = |day| Zone::London.end_of(day).to_rfc3339();
-        assert_eq!(end(date!(2026 - 03 - 28)), "2026-03-29T00:00:00.000Z");
-        assert_eq!(end(date!(2026 - 03 - 29)), "2026-03-29T23:00:00.000Z");
-        assert_eq!(end(date!(2026 - 10 - 24)), "2026-10-24T23:00:00.000Z");
-        assert_eq!(end(date!(2026 - 10 - 25)), "2026-10-26T00:00:00.000Z");
-        assert_eq!(
-            Zone::London.date_of(datetime!(2026-07-01 23:30 UTC)),
-            date!(2026 - 07 - 02)
-        );
-        assert_eq!(
-            Zone::London.date_of(datetime!(2026-12-01 23:30 UTC)),
-            date!(2026 - 12 - 01)
-        );
     }
 }

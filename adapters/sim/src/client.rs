@@ -47,7 +47,7 @@ pub(crate) struct Client {
 /// What came of a sending, seen from here.
 pub(crate) enum Heard {
     NotSent(String),
-    Answer(SimOrder),
+    Answer(Box<SimOrder>),
     Nothing(&'static str),
 }
 
@@ -70,7 +70,7 @@ impl Client {
         }
         let act = permit.act_id();
         let (n, scripted) = self.world.sending(act);
-        let arrive = |manner| self.world.arrive(key, body, manner);
+        let arrive = |manner| Box::new(self.world.arrive(key, body, manner));
         match scripted.unwrap_or_else(|| self.odds.draw(act, n)) {
             Fault::Fine => Heard::Answer(arrive(Manner::default())),
             Fault::NotConnected => Heard::NotSent("no connection".to_owned()),

@@ -1,0 +1,126 @@
+//! After: a table whose every wrong field is refused by its name and rule, before anything is sent anywhere.
+
+use super::*;
+
+const GOOD: &str = r#"
+    url = "lab"
+    token_file = "/run/wilco/bank.token"
+    debtor_account = "20-00-00/55779911"
+    payees = "lab"
+    confirmation_of_payee = "lab"
+"#;
+
+fn good() -> BankConfig {
+    BankConfig::from_toml(GOOD)
+        .unwrap_or_else(|e| panic!("{e}"))
+        .point_at_lab("http://127.0.0.1:4010/")
+}
+
+#[test]
+fn the_lab_stands_for_its_addresses() {
+    let config = good();
+    assert!(!config.wants_lab());
+    let checked = config.checked().unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(checked.bank.shown(), "http://127.0.0.1:4010");
+    let Payees::Url(payees) = checked.payees else {
+        panic!("a URL")
+    };
+    assert_eq!(payees.shown(), "http://127.0.0.1:4010/lab/payees");
+    let cop = checked.cop.map(|c| c.shown());
+    assert_eq!(
+        cop.as_deref(),
+        Some("http://127.0.0.1:4010/lab/confirmation-of-payee")
+    );
+    assert_eq!(checked.debtor.on_line(), "20-00-00/55779911");
+}
+
+/// Each case breaks one field of a good table and must be refused by that field's name.
+#[test]
+fn each_wrong_field_is_named_with_its_rule() {
+    type Break = fn(&mut BankConfig);
+    let cases: [(&str, &str, Break); 22] = [
+        ("url", "loopback only", |c| c.url = "http://bank.example".into()),
+        ("url", "loopback only", |c| {
+            c.url = "http://127.0.0.1.bank.example".into()
+        }),
+        ("url", "without user", |c| {
+            c.url = "http://me:secret@127.0.0.1:1/".into()
+        }),
+        ("url", "without user", |c| {
+            c.url = "http://127.0.0.1:1/?x=1".into()
+        }),
+        ("url", "must be a URL", |c| c.url = "lab".into()),
+        ("url", "must be a URL", |c| c.url = "ftp://127.0.0.1/".into()),
+        ("version", "3.1", |c| c.version = "4.0".into()),
+        ("name exactly one", "(0 are given)", |c| c.token_file = None),
+        ("name exactly one", "(2 are given)", |c| {
+            c.token_env = Some("TOKEN".into())
+        }),
+        ("token_env", "name of an environment variable", |c| {
+            c.token_file = None;
+            c.token_env = Some(String::new());
+        }),
+        ("token_command", "must name a program", |c| {
+            c.token_file = None;
+            c.token_command = Some(Vec::new());
+        }),
+        ("debtor_account", "20-00-00/55779911", |c| {
+            c.debtor_account = "20-00-00-55779911".into()
+        }),
+        ("payees", "register's URL", |c| c.payees = String::new()),
+        ("payees", "loopback only", |c| {
+            c.payees = "http://register.example/".into()
+        }),
+        ("confirmation_of_payee", "must be a URL", |c| {
+            c.confirmation_of_payee = Some("cop".into())
+        }),
+        ("allow_cop", "no_match", |c| c.allow_cop = vec!["maybe".into()]),
+        ("authorise_url", "{consent_id}", |c| {
+            c.authorise_url = Some("https://bank.example/sca".into())
+        }),
+        ("payment_context", "BillPayment", |c| {
+            c.payment_context = "Fun".into()
+        }),
+        ("timeout_s", "between 1 and 300", |c| c.timeout_s = 0),
+        ("settle_window_s", "between 1 and 86400", |c| {
+            c.settle_window_s = 0
+        }),
+        ("concurrency", "between 1 and 1024", |c| c.concurrency = 0),
+        ("client_cert_file", "client_key_file", |c| {
+            c.client_cert_file = Some("c.pem".into())
+        }),
+    ];
+    for (field, rule, break_it) in cases {
+        let mut config = good();
+        break_it(&mut config);
+        let said = config.checked().map(|_| ()).expect_err(field).to_string();
+        assert!(said.contains(field) && said.contains(rule), "{field}: {said}");
+    }
+    for zone in ["GMT", "+0000", "+15:00", "+00:60", "*00:00", "+0a:00", ""] {
+        let mut config = good();
+        config.time_zone = zone.into();
+        let said = config.checked().map(|_| ()).expect_err(zone).to_string();
+        assert!(
+            said.contains("time_zone") && said.contains("Europe/London"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_field_nobody_knows_is_refused() {
+    let said = BankConfig::from_toml(&format!("{GOOD}\ntoken = \"s3cret\""))
+        .map(|_| ())
+        .expect_err("unknown")
+        .to_string();
+    assert!(said.contains("unknown field `token`"), "{said}");
+}
+
+#[cfg(not(feature = "tls"))]
+#[test]
+fn https_without_its_feature_says_what_to_build() {
+    let mut config = good();
+    config.url = "https://bank.example".into();
+    let said = config.checked().map(|_| ()).expect_err("no tls").to_string();
+    assert!(said.contains("feature `tls`"), "{said}");
+}

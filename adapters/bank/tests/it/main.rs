@@ -1,0 +1,10 @@
+//! The adapter against the lab bank over HTTP, and against servers that misbehave. The lab's own book is the judge of
+//! what was paid; the adapter is only asked what it would tell the daemon.
+
+mod execute;
+mod lookup;
+mod resolve;
+mod strange;
+mod support;
+#[cfg(feature = "tls")]
+mod tls;
