@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use serde::Serialize;
+use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 use wilco_core::{Act, ActId, Expect};
 
@@ -64,26 +65,36 @@ pub(super) async fn look(
         .fetch_all(&mut *db)
         .await?;
     for row in &rows {
-        // Names first, and from the row itself: they are taken even where the rest makes no sense.
-        let Ok(id) = row.try_get::<String, _>("act_id")?.parse::<ActId>() else {
-            continue;
-        };
-        seen.handoffs
-            .insert((row.try_get("thread")?, row.try_get("handoff_id")?), id);
-        let undo_of: Option<String> = row.try_get("undo_of")?;
-        if let Some(of) = undo_of.and_then(|of| of.parse().ok()) {
-            seen.undos.insert(of, id);
-        }
-        seen.acts.insert(id, decode::act(row));
+        seen.add(row);
     }
     let rows = sqlx::query(sql::MESSAGES_TAKEN)
         .bind(json(&messages)?)
         .fetch_all(db)
         .await?;
     for row in &rows {
-        seen.messages.insert((row.try_get(0)?, row.try_get(1)?));
+        if let (Ok(thread), Ok(id)) = (row.try_get(0), row.try_get(1)) {
+            seen.messages.insert((thread, id));
+        }
     }
     Ok(seen)
+}
+
+impl Seen {
+    /// Names come from the row itself: they are taken even where the rest of it makes no sense. A column that cannot
+    /// be read at all names nothing here; the row's own error tells whoever asks for the act.
+    fn add(&mut self, row: &SqliteRow) {
+        let text = |column: &str| row.try_get::<String, _>(column).ok();
+        let Some(id) = text("act_id").and_then(|id| id.parse::<ActId>().ok()) else {
+            return;
+        };
+        if let (Some(thread), Some(handoff_id)) = (text("thread"), text("handoff_id")) {
+            self.handoffs.insert((thread, handoff_id), id);
+        }
+        if let Some(of) = text("undo_of").and_then(|of| of.parse().ok()) {
+            self.undos.insert(of, id);
+        }
+        self.acts.insert(id, decode::act(row));
+    }
 }
 
 impl Standing for Seen {
