@@ -164,6 +164,12 @@ pub fn happening(row: &journal::Row) -> v1::Happening {
     }
 }
 
+/// The digest a confirmation quotes: hex SHA-256 of the statement's bytes.
+#[must_use]
+pub fn statement_sha256(statement: &str) -> String {
+    journal::sha256_hex(statement.as_bytes())
+}
+
 fn value(value: &frozen::FrozenValue) -> v1::FrozenValue {
     v1::FrozenValue {
         slot: value.slot.clone(),

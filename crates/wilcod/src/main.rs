@@ -1,2 +1,5 @@
-//! Placeholder.
-fn main() {}
+//! `wilcod`: the daemon, its practice bank, and a demonstration.
+
+fn main() -> std::process::ExitCode {
+    wilcod::cli::main()
+}

@@ -1,0 +1,242 @@
+//! The command line: `wilcod serve`, `wilcod lab`, `wilcod demo`.
+
+use std::future::Future;
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use wilco_lab::LabOptions;
+
+use crate::demo::{self, Play};
+use crate::logs::{self, LogFormat};
+use crate::serve::{self, ServeOptions};
+use crate::{config, files, lab, run_file, shutdown};
+
+/// How long the end may take beyond the grace.
+const END_TIME: Duration = Duration::from_secs(10);
+
+/// Carries out acts that cannot be undone, in two phases: prepare states what would be done, commit does exactly that.
+#[derive(Debug, Parser)]
+#[command(name = "wilcod", version, about, propagate_version = true)]
+struct Cli {
+    /// How log lines look, on standard error. RUST_LOG chooses what is told.
+    #[arg(long, value_enum, default_value = "text", global = true)]
+    log_format: LogFormat,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the daemon.
+    Serve(Serve),
+    /// Run the practice bank alone. It is not a bank.
+    Lab(LabArgs),
+    /// Play a payment from handoff to done report, on a daemon and a practice bank of its own.
+    Demo(DemoArgs),
+}
+
+#[derive(Debug, Args)]
+struct Serve {
+    /// The data folder; made and filled at the first start.
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// Where to listen, on loopback; port 0 takes a free one.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8470", value_parser = address)]
+    listen: SocketAddr,
+    /// A configuration elsewhere than DIR/wilcod.toml.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// A folder of profiles (<name>.json) instead of the built-in ones.
+    #[arg(long, value_name = "DIR")]
+    profiles: Option<PathBuf>,
+    /// Serve although open acts need an adapter, agent or profile that is no longer configured; those stay in doubt.
+    #[arg(long)]
+    orphan: bool,
+    /// Seconds running acts get to end when the daemon is told to stop, instead of the configured ones.
+    #[arg(long, value_name = "S")]
+    grace: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+struct LabArgs {
+    /// The folder of the bank's book; made where it does not exist.
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// Where to listen, on loopback; port 0 takes a free one.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8471", value_parser = address)]
+    listen: SocketAddr,
+    /// A person must authorise each consent.
+    #[arg(long)]
+    manual: bool,
+    /// The date the bank shows, for ever; without it, it follows the clock (UTC).
+    #[arg(long, value_name = "YYYYMMDD", value_parser = date)]
+    today: Option<time::Date>,
+    /// Seconds a payment stays pending.
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    settle_after: u32,
+}
+
+#[derive(Debug, Args)]
+struct DemoArgs {
+    /// The bank states another account than the one approved: the statement is held, nothing is paid.
+    #[arg(long, group = "play")]
+    fault: bool,
+    /// The sender cancels before confirming: nothing is paid.
+    #[arg(long, group = "play")]
+    cancel: bool,
+    /// The daemon is killed between the bank's acceptance and its report, and started again: paid once.
+    #[arg(long, group = "play")]
+    crash: bool,
+    /// Leave it running, and say how to look around.
+    #[arg(long)]
+    keep: bool,
+}
+
+/// Runs the command line: 0 when all went well, 1 when it did not, 2 for a wrong command line.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    logs::start(cli.log_format);
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&format!("no threads can be had: {error}")),
+    };
+    let ended = match cli.command {
+        Command::Serve(args) => runtime.block_on(serve(args)),
+        Command::Lab(args) => runtime.block_on(run_lab(args)),
+        Command::Demo(args) => runtime.block_on(run_demo(args)),
+    };
+    // What still runs now is abandoned: it had its time.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => failed(&problem),
+    }
+}
+
+async fn serve(args: Serve) -> Result<(), String> {
+    let options = ServeOptions {
+        data: args.data,
+        listen: args.listen,
+        config: args.config,
+        profiles: args.profiles,
+        orphan: args.orphan,
+        grace: args.grace.map(|s| Duration::from_secs(u64::from(s))),
+    };
+    // Set before the start, so that a signal during it is not missed.
+    let told = tokio::spawn(shutdown::told_to_stop());
+    let running = serve::start(options).await.map_err(|e| e.to_string())?;
+    wait(told).await?;
+    let time = running.grace() + END_TIME;
+    end_within(time, running.stop()).await
+}
+
+async fn run_lab(args: LabArgs) -> Result<(), String> {
+    let told = tokio::spawn(shutdown::told_to_stop());
+    let mut options = LabOptions::new(args.data.clone(), args.listen);
+    options.manual = args.manual;
+    options.today = args.today;
+    options.settle_after_s = u64::from(args.settle_after);
+    std::fs::create_dir_all(&args.data).map_err(|source| {
+        files::FileError::Write {
+            path: args.data.clone(),
+            source,
+        }
+        .to_string()
+    })?;
+    options.token = lab::token(&args.data).map_err(|e| e.to_string())?;
+    let lab = wilco_lab::start(options)
+        .await
+        .map_err(|e| match std::error::Error::source(&e) {
+            Some(source) => format!("{e}: {source}"),
+            None => e.to_string(),
+        })?;
+    run_file::write(&args.data, &lab.url(), None).map_err(|e| e.to_string())?;
+    wait(told).await?;
+    run_file::remove(&args.data);
+    end_within(END_TIME, lab.stop()).await
+}
+
+async fn run_demo(args: DemoArgs) -> Result<(), String> {
+    let play = match (args.fault, args.cancel, args.crash) {
+        (true, _, _) => Play::Fault,
+        (_, true, _) => Play::Cancel,
+        (_, _, true) => Play::Crash,
+        _ => Play::Payment,
+    };
+    tokio::select! {
+        ended = demo::run(play, args.keep) => ended.map_err(|e| e.to_string()),
+        // Dropping the demo kills what it started and removes its folder.
+        _ = shutdown::told_to_stop() => Err("the demo was interrupted".to_owned()),
+    }
+}
+
+async fn wait(told: tokio::task::JoinHandle<std::io::Result<()>>) -> Result<(), String> {
+    match told.await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(format!("no signal handler can be set: {error}")),
+        Err(error) => Err(format!("waiting for a signal failed: {error}")),
+    }
+}
+
+/// Ends in time, or at once on a second signal: what is left is what a crash would leave, and recovery handles it.
+async fn end_within(time: Duration, stop: impl Future<Output = ()>) -> Result<(), String> {
+    tokio::select! {
+        () = stop => Ok(()),
+        () = tokio::time::sleep(time) => Err("stopping took too long and was cut short; the next start recovers".into()),
+        _ = shutdown::told_to_stop() => Err("stopped at once by a second signal; the next start recovers".into()),
+    }
+}
+
+fn failed(problem: &str) -> ExitCode {
+    // Nobody is left to tell if standard error is gone.
+    let _ = writeln!(std::io::stderr(), "wilcod: {problem}");
+    ExitCode::FAILURE
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    if let Some(port) = text.strip_prefix("localhost:")
+        && let Ok(port) = port.parse()
+    {
+        return Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    }
+    text.parse()
+        .map_err(|_| "an address and a port are needed, such as 127.0.0.1:8470 or [::1]:8470".to_owned())
+}
+
+fn date(text: &str) -> Result<time::Date, String> {
+    config::date_from(text).ok_or_else(|| "a date YYYYMMDD is needed".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn addresses_are_numbers_or_localhost() {
+        assert_eq!(
+            address("localhost:0").expect("an address"),
+            SocketAddr::from(([127, 0, 0, 1], 0))
+        );
+        assert_eq!(address("[::1]:80").expect("an address").port(), 80);
+        for bad in ["", "80", "example.org:80", "127.0.0.1", "127.0.0.1:99999"] {
+            assert!(address(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn one_demo_at_a_time() {
+        assert!(Cli::try_parse_from(["wilcod", "demo", "--fault", "--cancel"]).is_err());
+        assert!(Cli::try_parse_from(["wilcod", "demo", "--crash", "--keep"]).is_ok());
+        assert!(Cli::try_parse_from(["wilcod", "serve"]).is_err());
+    }
+}
