@@ -1,0 +1,119 @@
+//! What only looks: acts, show, thread.
+
+use std::process::ExitCode;
+
+use wilco_api::v1::{self, State};
+
+use super::args::{Acts, Show, Thread};
+use super::connect::Daemon;
+use super::problem::Problem;
+use super::{say, say_json, send, show};
+
+/// What waits for somebody or something.
+const PENDING: [State; 5] = [
+    State::Prepared,
+    State::Held,
+    State::Lapsed,
+    State::Executing,
+    State::InDoubt,
+];
+
+/// The most acts the daemon gives at once.
+const PAGE: u32 = 500;
+
+/// How many pages of a thread are read.
+const PAGES_MAX: usize = 10_000;
+
+/// `wilco acts`.
+pub async fn acts(daemon: &Daemon, args: &Acts, json: bool) -> Result<ExitCode, Problem> {
+    let states: &[State] = match (args.all, args.state.is_empty()) {
+        (true, _) => &[],
+        (false, true) => &PENDING,
+        (false, false) => &args.state,
+    };
+    let mut found = v1::ListActsReply::default();
+    loop {
+        let wanted = args
+            .limit
+            .saturating_sub(u32::try_from(found.acts.len()).unwrap_or(u32::MAX));
+        if wanted == 0 {
+            break;
+        }
+        let request = v1::ListActsRequest {
+            states: states.iter().map(|s| i32::from(*s)).collect(),
+            ask: args.ask.clone(),
+            thread: args.thread.clone(),
+            page_token: found.next_page_token.clone(),
+            page_size: wanted.min(PAGE),
+        };
+        let answer = daemon.executor().list_acts(daemon.signed(request)).await;
+        let page = answer.map_err(|status| Problem::refused(&status))?.into_inner();
+        let empty = page.acts.is_empty();
+        found.acts.extend(page.acts);
+        found.next_page_token = page.next_page_token;
+        if found.next_page_token.is_empty() || empty {
+            break;
+        }
+    }
+    if json {
+        say_json(&found)?;
+    } else {
+        let what = if args.all {
+            "there is no act"
+        } else {
+            "nothing is pending"
+        };
+        say(&show::list(&found, send::now(), what));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `wilco show`.
+pub async fn show(daemon: &Daemon, args: &Show, json: bool) -> Result<ExitCode, Problem> {
+    let request = v1::GetActRequest {
+        act_id: args.act.clone().unwrap_or_default(),
+        thread: args.thread.clone(),
+        handoff_id: args.handoff.clone().unwrap_or_default(),
+        token: String::new(),
+        with_journal: args.journal,
+    };
+    let answer = daemon.executor().get_act(daemon.signed(request)).await;
+    let reply = answer.map_err(|status| Problem::refused(&status))?.into_inner();
+    if json {
+        say_json(&reply)?;
+    } else {
+        say(&show::one(&reply, send::now()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `wilco thread`: 1 when the thread check finds a problem.
+pub async fn thread(daemon: &Daemon, args: &Thread, json: bool) -> Result<ExitCode, Problem> {
+    let mut whole = v1::GetThreadReply::default();
+    for _ in 0..PAGES_MAX {
+        let request = v1::GetThreadRequest {
+            thread: args.name.clone(),
+            page_token: whole.next_page_token.clone(),
+        };
+        let answer = daemon.executor().get_thread(daemon.signed(request)).await;
+        let page = answer.map_err(|status| Problem::refused(&status))?.into_inner();
+        whole.lines.extend(page.lines);
+        whole.problems = page.problems;
+        whole.notes = page.notes;
+        whole.next_page_token = page.next_page_token;
+        if whole.next_page_token.is_empty() {
+            break;
+        }
+    }
+    let clean = whole.problems.is_empty();
+    if json {
+        say_json(&whole)?;
+    } else {
+        say(&show::thread(&whole));
+    }
+    Ok(if clean {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
