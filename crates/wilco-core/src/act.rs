@@ -295,6 +295,16 @@ pub struct Progress {
     pub reason: String,
     /// Whether a person has been called.
     pub escalated: bool,
+    /// Whether a call of an earlier owner may still be going on: it was taken over without proof of its death. Then
+    /// nothing this owner's own call did or did not do proves absence.
+    #[serde(default)]
+    pub others_open: bool,
+    /// How often the same bytes were sent again.
+    #[serde(default)]
+    pub resends: u32,
+    /// What somebody who no longer holds the claim reported as carried out; the holder settles with it.
+    #[serde(default)]
+    pub heard: Option<crate::settle::Executed>,
 }
 
 /// How the report compares with the plan.

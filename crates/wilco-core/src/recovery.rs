@@ -8,33 +8,63 @@ use std::collections::HashSet;
 use rw1::Profiles;
 
 use crate::act::Lapse;
+use crate::contract::Identity;
+use crate::journal::{Entry, OURSELVES};
 use crate::prepare::lapsed;
-use crate::settle::fail;
+use crate::settle::{Bearer, fail};
 use crate::write::{Change, Expect};
-use crate::{Act, ActId, Refusal, Stage, Timestamp};
+use crate::{Act, ActId, Contract, Refusal, Stage, Timestamp};
 
 /// One thing to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// Its time ran out: write [`expiry`].
     Expire(ActId),
-    /// Its owner is dead, or this process forgot it: record that the call is over, then look it up.
-    TakeOver(ActId),
+    /// Take its claim over with [`take_over`], then look it up.
+    TakeOver(ActId, Fate),
     /// Ask the counterparty what became of it.
     LookUp(ActId),
-    /// It is being executed here: its own task will settle it.
+    /// It is in hand in this process already.
     Leave(ActId),
+    /// Another daemon holds it and has time yet: watch whether anything moves.
+    Watch(ActId),
+}
+
+/// What is known of the owner a claim is taken from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It is dead, or it is this process, which runs the call no more: the call is over.
+    Over,
+    /// It has not moved for the full allowance. It may be paused: its call may still be going on.
+    Silent,
 }
 
 /// What this daemon knows about the owners of claims.
-#[derive(Debug, Clone)]
+#[derive(Clone, Copy)]
 pub struct Owners<'a> {
-    /// Its own name.
+    /// Its own name, `<house>.<boot>`: the house stands for the folder it holds the lock of, the boot for this run.
     pub me: &'a str,
-    /// Acts whose call runs in this process.
+    /// Acts in hand in this process.
     pub in_flight: &'a HashSet<ActId>,
-    /// Whether every other owner is known to be dead (this process holds the lock they held).
+    /// Whether every other owner is known to be dead (this process holds the lock they all held).
     pub others_are_dead: bool,
+    /// Whether this daemon has itself watched the act's owner, epoch and version unchanged for the full allowance, on
+    /// its own monotonic clock.
+    pub silent: &'a (dyn Fn(&Act) -> bool + Sync),
+}
+
+impl Owners<'_> {
+    /// Whether the claim's owner is known to run its call no more.
+    fn is_over(&self, owner: &str) -> bool {
+        owner == self.me || self.others_are_dead || same_house(owner, self.me)
+    }
+}
+
+/// Whether two names belong to runs on the same folder. This process holds that folder's lock, so the other run is
+/// dead.
+fn same_house(owner: &str, me: &str) -> bool {
+    let house = |name: &str| name.split_once('.').map(|(house, _)| house.to_owned()).filter(|h| !h.is_empty());
+    house(owner).is_some() && house(owner) == house(me)
 }
 
 /// Plans for acts that are due.
@@ -44,26 +74,108 @@ pub fn plan(due: &[Act], owners: &Owners<'_>, now: Timestamp) -> Vec<Step> {
 }
 
 fn step(act: &Act, owners: &Owners<'_>, now: Timestamp) -> Option<Step> {
+    let id = act.act_id;
     match &act.stage {
-        Stage::Prepared(_) | Stage::Held(_) | Stage::Lapsed(..) => {
-            expires(act, now).map(|_| Step::Expire(act.act_id))
-        }
+        Stage::Prepared(_) | Stage::Held(_) | Stage::Lapsed(..) => expires(act, now).map(|_| Step::Expire(id)),
         Stage::Executing(e) | Stage::InDoubt(e) => {
-            if owners.in_flight.contains(&act.act_id) {
-                return Some(Step::Leave(act.act_id));
+            if owners.in_flight.contains(&id) {
+                return Some(Step::Leave(id));
             }
-            if e.progress.over_since.is_some() {
-                return Some(Step::LookUp(act.act_id));
+            let mine = e.claim.owner == owners.me;
+            let settled_over = e.progress.over_since.is_some() || e.progress.others_open;
+            // Ours and its call has returned: look. Ours and this process lost the call: it is over, say so first.
+            if mine && settled_over {
+                return Some(Step::LookUp(id));
             }
-            // Not running here and not known to be over. Ours: this process lost it, the call has returned. Another
-            // owner's: only where that owner is known to be dead; a passed deadline proves nothing.
-            if e.claim.owner == owners.me || owners.others_are_dead {
-                return Some(Step::TakeOver(act.act_id));
+            // A passed deadline proves nothing about another owner: only its death, or our own watching, lets us act.
+            if owners.is_over(&e.claim.owner) {
+                return Some(Step::TakeOver(id, Fate::Over));
             }
-            Some(Step::LookUp(act.act_id))
+            if (owners.silent)(act) {
+                return Some(Step::TakeOver(id, Fate::Silent));
+            }
+            Some(Step::Watch(id))
         }
         Stage::Done(_) | Stage::Failed(_) | Stage::Cancelled(_) | Stage::Refused(_) => None,
     }
+}
+
+/// The write that takes a claim over: a new epoch, so that the earlier owner can no longer change the state, and what
+/// is known of its call. `None` where the act is not claimed, or not by `from` any more.
+#[must_use]
+pub fn take_over(act: &Act, from: &Bearer, me: &str, fate: Fate, now: Timestamp) -> Option<Change> {
+    if !from.holds(act) {
+        return None;
+    }
+    let mut execution = act.execution()?.clone();
+    let progress = &mut execution.progress;
+    match fate {
+        Fate::Over if !progress.others_open => {
+            progress.over_since.get_or_insert(now);
+            "the process that owned the call ended before it wrote an outcome".clone_into(&mut progress.reason);
+        }
+        Fate::Over => {}
+        // What was known to be over stays over; a silent owner's own call may still be going on.
+        Fate::Silent if progress.over_since.is_some() => {}
+        Fate::Silent => {
+            progress.others_open = true;
+            progress.reason = format!("owner {} went silent; its call may still be going on", from.owner);
+        }
+    }
+    progress.next_at = now;
+    execution.claim.owner = me.to_owned();
+    execution.claim.epoch += 1;
+    let detail = serde_json::json!({
+        "from": from.owner, "epoch": execution.claim.epoch, "owner": me,
+        "fate": match fate { Fate::Over => "over", Fate::Silent => "silent" },
+    });
+    let mut next = act.clone();
+    let theirs = execution.progress.accepted && matches!(act.stage, Stage::Executing(_));
+    next.stage = if theirs { Stage::Executing(execution) } else { Stage::InDoubt(execution) };
+    let entries = vec![Entry::event("taken_over", detail, OURSELVES)];
+    Some(Change { expect: Expect::Version(act.version), act: next, entries })
+}
+
+/// Whether the same bytes may be sent again now: the counterparty enforces their identity, and has not been seen to
+/// have them; no call is known to be over, so that looking alone can never settle it; and it is before the last moment
+/// for this act.
+#[must_use]
+pub fn may_resend(act: &Act, contract: &Contract, now: Timestamp) -> bool {
+    let Some(e) = act.execution() else { return false };
+    let inside = match contract.identity {
+        Identity::Enforced => true,
+        Identity::Window(seconds) => now < e.claim.claimed_at.plus_seconds(i64::from(seconds)),
+        Identity::None => false,
+    };
+    inside
+        && e.progress.others_open
+        && e.progress.over_since.is_none()
+        && !e.progress.accepted
+        && e.progress.heard.is_none()
+        && e.progress.resends < MOST_RESENDS
+        && now < e.claim.not_after
+}
+
+/// How often the same bytes are sent again before a person is called.
+const MOST_RESENDS: u32 = 5;
+
+/// The claiming write of a resend: a new epoch under the same last moment, so that a permit can be made for it.
+/// `None` where it may not be sent again at `now`.
+#[must_use]
+pub fn reclaim(act: &Act, contract: &Contract, from: &Bearer, deadline_s: i64, now: Timestamp) -> Option<Change> {
+    if !from.holds(act) || !may_resend(act, contract, now) {
+        return None;
+    }
+    let mut execution = act.execution()?.clone();
+    execution.claim.epoch += 1;
+    execution.claim.deadline = now.plus_seconds(deadline_s);
+    execution.progress.resends += 1;
+    execution.progress.next_at = execution.claim.deadline;
+    let detail = serde_json::json!({ "epoch": execution.claim.epoch, "resends": execution.progress.resends });
+    let mut next = act.clone();
+    next.stage = Stage::Executing(execution);
+    let entries = vec![Entry::event("sent_again", detail, OURSELVES)];
+    Some(Change { expect: Expect::Version(act.version), act: next, entries })
 }
 
 /// What an unclaimed act's time running out means.

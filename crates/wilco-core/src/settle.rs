@@ -4,6 +4,7 @@
 //! carried from the statement and named; a slot it should show and did not is left out, so that the check finds it.
 
 use rw1::{Kind, Profiles};
+use serde::{Deserialize, Serialize};
 
 use crate::act::{Claim, Closed, Execution, StoredProblem};
 use crate::journal::{Entry, OURSELVES};
@@ -13,7 +14,7 @@ use crate::write::{Change, Expect};
 use crate::{Act, Contract, Refusal, Stage, Timestamp, Verdict};
 
 /// What is known of an executed act, as the outside reported it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Executed {
     /// Slots and values the counterparty showed.
     pub values: Vec<(String, String)>,
@@ -62,6 +63,68 @@ pub struct Pace {
     pub longest_s: i64,
     /// After how many lookups a person is called.
     pub escalate_after: u32,
+}
+
+/// Who brings news: the claim as the bringer held it when it acted or asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bearer {
+    /// The owner's name.
+    pub owner: String,
+    /// The claim's epoch then.
+    pub epoch: u64,
+}
+
+impl Bearer {
+    /// The bearer that holds `claim`.
+    #[must_use]
+    pub fn of(claim: &Claim) -> Bearer {
+        Bearer { owner: claim.owner.clone(), epoch: claim.epoch }
+    }
+
+    /// Whether the act is still claimed by this bearer, so that its news may change the state. A stale epoch may only
+    /// append evidence.
+    #[must_use]
+    pub fn holds(&self, act: &Act) -> bool {
+        act.execution().is_some_and(|e| e.claim.owner == self.owner && e.claim.epoch == self.epoch)
+    }
+}
+
+/// The write that keeps news which may not change the state: about a closed act, or from somebody who no longer holds
+/// the claim. What contradicts a close marks it; the closing line is never replaced and no second one enters the
+/// thread. What says a claimed act was carried out is left for its holder to settle with.
+#[must_use]
+pub fn evidence(act: &Act, news: &News, from: &Bearer, now: Timestamp) -> Change {
+    let mut next = act.clone();
+    let contradicts = contradicts(act, news);
+    match &mut next.stage {
+        Stage::Failed(closed) | Stage::Done(closed) if contradicts => {
+            closed.verdict = Some(Verdict::Contradicted);
+            closed.notes.push(format!("later evidence contradicts this: {}", news.name()));
+        }
+        Stage::Executing(e) | Stage::InDoubt(e) => match news {
+            News::Executed(executed) => {
+                e.progress.heard = Some(executed.clone());
+                e.progress.next_at = now;
+            }
+            News::Accepted(_) => e.progress.next_at = now,
+            _ => {}
+        },
+        _ => {}
+    }
+    let detail = serde_json::json!({
+        "news": news.name(), "heard": news.detail(), "owner": from.owner, "epoch": from.epoch,
+    });
+    let entry = Entry::event("late_evidence", detail, OURSELVES);
+    Change { expect: Expect::Version(act.version), act: next, entries: vec![entry] }
+}
+
+/// Whether news about a closed act says the opposite of its closing line.
+#[must_use]
+pub fn contradicts(act: &Act, news: &News) -> bool {
+    matches!(
+        (&act.stage, news),
+        (Stage::Failed(_), News::Executed(_) | News::Accepted(_)) | (Stage::Done(_), News::NotDone { .. })
+    )
 }
 
 /// The write that follows from news about a claimed act. `contract` is the narrower of the frozen and the current
@@ -329,7 +392,9 @@ fn accepted_so_far(
     // The first answer is kept in the journal; a poll that says the same again only moves the next look.
     let first = !progress.accepted;
     progress.accepted = true;
-    progress.over_since.get_or_insert(now);
+    if !progress.others_open {
+        progress.over_since.get_or_insert(now);
+    }
     progress.absent_at.clear();
     progress.lookups += u32::from(!first);
     progress.receipt = accepted.receipt.clone().or(progress.receipt.take());
@@ -361,7 +426,9 @@ fn still_open(
     let progress = &mut execution.progress;
     match news {
         News::CallUnknown(text) | News::OwnerDead(text) => {
-            progress.over_since.get_or_insert(now);
+            if !progress.others_open {
+                progress.over_since.get_or_insert(now);
+            }
             progress.reason.clone_from(text);
             progress.next_at = now.plus_seconds(pace.first_s);
         }
@@ -442,6 +509,26 @@ fn pause_s(pace: Pace, lookups: u32) -> i64 {
         .min(pace.longest_s.max(1))
 }
 
+/// An operator's word on an act in doubt.
+#[derive(Debug, Clone, Copy)]
+pub struct Word<'a> {
+    /// Whether it was done.
+    pub done: bool,
+    /// What was seen, where, by whom.
+    pub evidence: &'a str,
+    /// Who says so.
+    pub operator: &'a str,
+    /// Whether the operator has made sure that every process that could still send it is gone.
+    pub owner_dead: bool,
+}
+
+/// From when on no call of the act can land any more, as far as is known; `None` where one may still be going on.
+#[must_use]
+pub fn quiet_from(contract: &Contract, execution: &Execution) -> Option<Timestamp> {
+    last_byte_by(contract, &execution.progress, execution.claim.claimed_at)
+        .map(|last| last.plus_seconds(i64::from(contract.settle_window_s)))
+}
+
 /// The write of an operator's word on an act in doubt.
 ///
 /// # Errors
@@ -450,11 +537,10 @@ pub fn settled_by_operator(
     profiles: &Profiles,
     act: &Act,
     contract: &Contract,
-    done_: bool,
-    evidence: &str,
-    operator: &str,
+    word: &Word<'_>,
     now: Timestamp,
 ) -> Result<Change, Refusal> {
+    let Word { done: done_, evidence, operator, owner_dead } = *word;
     use crate::Reason;
     let Stage::InDoubt(execution) = &act.stage else {
         let text = format!(
@@ -463,13 +549,17 @@ pub fn settled_by_operator(
         );
         return Err(Refusal::new(Reason::Refused, text));
     };
-    let quiet_from = execution
-        .progress
-        .over_since
-        .map(|over| over.plus_seconds(i64::from(contract.settle_window_s)));
+    // With every process gone, the last byte left before now; the window counts from the last thing that was heard.
+    let quiet_from = quiet_from(contract, execution).or_else(|| {
+        owner_dead.then(|| act.updated_at.plus_seconds(i64::from(contract.settle_window_s)))
+    });
     match quiet_from {
         None => {
-            let text = "the call that owns this act is not known to be over: it can still land";
+            let text = format!(
+                "the call of owner {} is not known to be over: it can still land. Start that daemon again on its folder, or \
+                 make sure its process is gone and say so",
+                execution.claim.owner
+            );
             return Err(Refusal::new(Reason::Refused, text));
         }
         Some(from) if now < from => {
@@ -484,7 +574,7 @@ pub fn settled_by_operator(
     }
     let word = Entry::event(
         "settled_by_operator",
-        serde_json::json!({ "done": done_, "evidence": evidence }),
+        serde_json::json!({ "done": done_, "evidence": evidence, "owner_dead": owner_dead }),
         operator,
     );
     let mut change = if done_ {
