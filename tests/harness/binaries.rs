@@ -19,14 +19,16 @@ pub fn wilco() -> PathBuf {
 /// A program of this workspace. Unless `WILCO_TEST_BINARIES_ARE_BUILT` is set, the first call builds them all, with
 /// the features `cargo build` would use, and every other call in the process waits for it.
 fn program(name: &str) -> PathBuf {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    // The failure is kept as well: a test process tries once.
+    static FOLDER: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| {
         let folder = beside_us();
         if std::env::var_os("WILCO_TEST_BINARIES_ARE_BUILT").is_none() {
-            build(&folder);
+            build(&folder)?;
         }
-        folder
+        Ok(folder)
     });
+    let folder = folder.as_ref().unwrap_or_else(|why| panic!("{why}"));
     let path = folder.join(name);
     assert!(
         path.exists(),
@@ -45,7 +47,7 @@ fn beside_us() -> PathBuf {
         .to_owned()
 }
 
-fn build(folder: &std::path::Path) {
+fn build(folder: &std::path::Path) -> Result<(), String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["build", "--workspace", "--bins", "--quiet"]);
@@ -53,8 +55,9 @@ fn build(folder: &std::path::Path) {
         command.arg("--release");
     }
     command.current_dir(env!("CARGO_MANIFEST_DIR"));
-    let status = command
-        .status()
-        .unwrap_or_else(|e| panic!("cargo could not be started to build the programs under test: {e}"));
-    assert!(status.success(), "the programs under test do not build");
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(_) => Err("the programs under test do not build: run `cargo build --workspace --bins`".to_owned()),
+        Err(e) => Err(format!("cargo could not be started to build the programs under test: {e}")),
+    }
 }

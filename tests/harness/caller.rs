@@ -54,7 +54,7 @@ impl Refused {
 }
 
 /// What a call came to.
-pub type Answer<T> = Result<T, Refused>;
+pub type Answer<T> = Result<T, Box<Refused>>;
 
 /// A client with one principal's key.
 #[derive(Debug, Clone)]
@@ -406,7 +406,7 @@ impl Raw {
         if self.status == 200 {
             return Ok(serde_json::from_str(&self.text).unwrap_or_else(|e| panic!("{path}: {e}: {self:?}")));
         }
-        Err(self.refused())
+        Err(Box::new(self.refused()))
     }
 
     /// The refusal this is.
@@ -445,7 +445,9 @@ impl Raw {
 }
 
 fn plain<T>(answer: Result<tonic::Response<T>, Status>) -> Answer<T> {
-    answer.map(tonic::Response::into_inner).map_err(|s| refused(&s))
+    answer
+        .map(tonic::Response::into_inner)
+        .map_err(|s| Box::new(refused(&s)))
 }
 
 /// A gRPC status as the refusal it carries. One without `ErrorInfo` has no reason: the connection broke, or the

@@ -1,1 +1,8 @@
-//! The real daemon.
+//! The real daemon, driven over gRPC and JSON as agents and people drive it.
+//!
+//! Whether something was paid is never asked of the daemon: the lab's book says so. Each story has a daemon, a lab and
+//! a folder of its own.
+
+mod faults;
+mod payment;
+mod support;

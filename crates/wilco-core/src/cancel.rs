@@ -274,11 +274,12 @@ pub fn handoff_after_tombstone(
     // The AN was issued by the agent the cancel named; the UN must come from the one the handoff names.
     let same_receiver = grave.handoff.receiver == handoff.receiver;
     let mut entries = vec![Entry::line(&handoff.id, &handoff.line, principal)];
-    if let (true, Stage::Cancelled(closed)) = (same_receiver && !outside, &grave.stage) {
-        if let Some(cx) = grave.waiting.first() {
-            entries.push(Entry::line_of_arrived(&cx.line, principal));
-            entries.push(Entry::line_of_arrived(&closed.line, OURSELVES));
-        }
+    if same_receiver
+        && !outside
+        && let (Stage::Cancelled(closed), Some(cx)) = (&grave.stage, grave.waiting.first())
+    {
+        entries.push(Entry::line_of_arrived(&cx.line, principal));
+        entries.push(Entry::line_of_arrived(&closed.line, OURSELVES));
     }
     let id = lines::next_id(&mut act);
     let line = Reply::new(Kind::Un, &handoff.id)

@@ -98,7 +98,10 @@ pub fn intake(
         // An unknown code is a question of vocabulary, answered in the protocol (RW1 specification §5, rule 2); any
         // other fault of form is an error of the caller's program.
         let unknown = |c: Code| matches!(c, Code::UnknownCode | Code::UnknownProfile);
-        if parsed.warnings.is_empty() && parsed.errors.iter().all(|p| unknown(p.code)) {
+        // The slots of a profile nobody has here are unknown keys by that fault alone.
+        let no_profile = parsed.errors.iter().any(|p| p.code == Code::UnknownProfile);
+        let by_it = |c: Code| no_profile && c == Code::UnknownKey;
+        if parsed.errors.iter().all(|p| unknown(p.code)) && parsed.warnings.iter().all(|p| by_it(p.code)) {
             let text = texts(&parsed.errors);
             return Ok(Intake::Refuse {
                 handoff,
@@ -489,6 +492,7 @@ pub fn stated(mut act: Act, expect: Expect, offer: Offer, principal: &str) -> Ch
 ///
 /// # Errors
 /// A line that cannot be written.
+#[allow(clippy::too_many_arguments)]
 pub fn refused(
     profiles: &Profiles,
     mut act: Act,
@@ -510,7 +514,7 @@ pub fn refused(
     } else {
         EntryKind::Line
     };
-    // Outside the thread an id takes nothing: the next handoff may use it.
+    // Outside the thread an id takes nothing: a line of the thread may have it.
     let taken = |id: &str| (!outside).then(|| id.to_owned());
     entries.push(Entry {
         kind,

@@ -292,7 +292,8 @@ fn done_line<'v>(
     if let Ok(line) = write(values) {
         return Ok((line, Vec::new()));
     }
-    let (fit, unfit): (Vec<(&str, &str)>, Vec<(&str, &str)>) = values
+    type Pairs<'p> = Vec<(&'p str, &'p str)>;
+    let (fit, unfit): (Pairs<'_>, Pairs<'_>) = values
         .iter()
         .copied()
         .partition(|pair| write(std::slice::from_ref(pair)).is_ok());
@@ -470,8 +471,10 @@ fn still_open(
                     now,
                 );
             }
-            Absence::NotBefore(instant) => progress.next_at = pause.min(instant.max(now.plus_seconds(1))),
-            Absence::NeverByLookup => progress.next_at = pause,
+            // Looked at as soon as a lookup could prove it, if that is sooner; an instant that has passed hurries
+            // nothing, or a counterparty that does not answer would be asked every second.
+            Absence::NotBefore(instant) if instant > now => progress.next_at = pause.min(instant),
+            Absence::NotBefore(_) | Absence::NeverByLookup => progress.next_at = pause,
         }
     }
     let mut entries = vec![heard];

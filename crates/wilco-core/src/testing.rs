@@ -98,10 +98,10 @@ pub fn an_act() -> Act {
 
 /// A statement of [`HO`], good for five minutes from noon.
 pub fn an_offer() -> Offer {
-    let statement = format!(
+    let statement =
         "RW1 RB payer-101 re=scheduler-1 from=payer to=scheduler item=inv:MD-2026-057 ask=PAY exp=20261002T1205Z p=pay \
          sup=marlow amt=5400.00 cur=GBP kind=GROSS acct=40-12-88/61102938 paid=20261002 ref=MD-2026-057 apref=FD-0929"
-    );
+            .to_owned();
     Offer {
         attempt: 1,
         rb_id: "payer-101".into(),

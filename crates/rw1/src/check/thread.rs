@@ -61,22 +61,24 @@ pub fn check_thread<S: AsRef<str>>(
 struct Thread<'a> {
     /// The number of the line, counted from 1, and its message.
     messages: Vec<(usize, Message<'a>)>,
-    /// The last message with an id.
     by_id: BTreeMap<&'a str, usize>,
     replies: BTreeMap<&'a str, Vec<usize>>,
 }
 
 impl<'a> Thread<'a> {
+    /// Takes a message in. One whose id was used is a problem and is not judged further: a reply to that id would
+    /// answer either, and with every id used once the whole check is linear.
     fn add(&mut self, checked: &mut Checked, n: usize, message: Message<'a>) {
-        let at = self.messages.len();
-        if let Some(earlier) = self.by_id.insert(message.id, at) {
-            let first = self.messages.get(earlier).map_or(0, |(n, _)| *n);
+        if let Some((first, _)) = self.by_id.get(message.id).and_then(|&at| self.messages.get(at)) {
             let text = format!(
                 "line {n}: id {} was used on line {first}; an id names one message of a thread",
                 message.id
             );
             checked.problem(Problem::new(Code::DuplicateId, text).slot("id").got(message.id));
+            return;
         }
+        let at = self.messages.len();
+        self.by_id.insert(message.id, at);
         if let Some(re) = message.re {
             self.replies.entry(re).or_default().push(at);
         }
@@ -167,13 +169,14 @@ impl<'a> Thread<'a> {
             return false;
         };
         let ran = |m: &Message<'_>| m.kind == Kind::Dn && m.text("out") != Some("NOOP");
+        let first_ran = closers.iter().find(|(_, m)| ran(m));
         let mut acknowledged = false;
         for &(cancel_at, cx) in cancels {
             let yes = |m: &Message<'_>| m.kind == Kind::An && m.text("val") == Some("Y") && m.from == ho.to;
             for (answer_at, (_, answer)) in self.replies_after(cx.id, cancel_at).filter(|(_, (_, m))| yes(m))
             {
                 acknowledged = true;
-                if let Some((_, dn)) = closers.iter().find(|(at, m)| *at < answer_at && ran(m)) {
+                if let Some((_, dn)) = first_ran.filter(|(at, _)| *at < answer_at) {
                     let text = format!(
                         "{}: {} acknowledges the cancel as if nothing ran, but {} had reported the act done",
                         ho.id, answer.id, dn.id

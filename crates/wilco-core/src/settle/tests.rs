@@ -1,1 +1,571 @@
-//! Placeholder
+//! What these are after: the done line says what the outside showed and nothing else, doubt stays doubt until it is
+//! proved away, and every cancel that waited is answered with the truth.
+
+use super::*;
+use crate::act::WaitingCancel;
+use crate::contract::{Identity, LateSend, LookupBy};
+use crate::testing::{
+    CONFIRMATION, HO, NOON, a_contract, an_executing_act, an_offer, profiles, thread_lines, thread_problems,
+};
+use crate::{Reason, State};
+
+const CX: &str = "RW1 CX scheduler-3 re=scheduler-1 from=scheduler to=payer item=inv:MD-2026-057 p=pay";
+
+const PACE: Pace = Pace {
+    first_s: 2,
+    longest_s: 60,
+    escalate_after: 3,
+};
+
+/// What a bank shows of the seed's payment.
+fn shown() -> Executed {
+    let values = [
+        ("amt", "5400.00"),
+        ("cur", "GBP"),
+        ("acct", "40-12-88/61102938"),
+        ("paid", "20261002"),
+        ("ref", "MD-2026-057"),
+    ];
+    Executed {
+        values: values.map(|(k, v)| (k.to_owned(), v.to_owned())).to_vec(),
+        receipt: Some("bank-1".into()),
+        status: "AcceptedSettlementCompleted".into(),
+    }
+}
+
+fn with(slot: &str, value: Option<&str>) -> Executed {
+    let mut executed = shown();
+    executed.values.retain(|(k, _)| k != slot);
+    executed
+        .values
+        .extend(value.map(|value| (slot.to_owned(), value.to_owned())));
+    executed
+}
+
+fn at(seconds: i64) -> Timestamp {
+    NOON.plus_seconds(seconds)
+}
+
+fn in_doubt(act: Act) -> Act {
+    let Stage::Executing(e) = act.stage else {
+        panic!("executing")
+    };
+    Act {
+        stage: Stage::InDoubt(e),
+        ..act
+    }
+}
+
+/// One that a cancel waits for.
+fn awaited(act: Act) -> Act {
+    let waiting = vec![WaitingCancel {
+        line: CX.into(),
+        id: "scheduler-3".into(),
+    }];
+    Act { waiting, ..act }
+}
+
+/// An act whose call is over since second 20.
+fn over() -> Act {
+    apply(
+        &an_executing_act(),
+        &News::CallUnknown("the line went dead".into()),
+        20,
+    )
+}
+
+fn change_by(act: &Act, news: &News, contract: &Contract, now: Timestamp) -> Change {
+    settle(&profiles(), act, news, contract, PACE, now)
+        .expect("a line")
+        .expect("claimed")
+}
+
+fn news_at(act: &Act, news: &News, second: i64) -> Change {
+    change_by(act, news, &a_contract(), at(second))
+}
+
+/// The act after the news, as the store would hand it back.
+fn apply(act: &Act, news: &News, second: i64) -> Act {
+    let mut next = news_at(act, news, second).act;
+    next.version += 1;
+    next
+}
+
+fn absent(second: i64) -> News {
+    News::LookupAbsent {
+        asked_at: at(second),
+        text: "no such reference".into(),
+    }
+}
+
+fn closed_of(change: &Change) -> &Closed {
+    change.act.closed().expect("closed")
+}
+
+fn progress(act: &Act) -> &crate::act::Progress {
+    &act.execution().expect("claimed").progress
+}
+
+// ---- done
+
+#[test]
+fn a_done_line_carries_what_was_shown_and_names_what_it_carries_from_the_statement() {
+    let change = news_at(&an_executing_act(), &News::Executed(shown()), 20);
+    assert_eq!(change.expect, Expect::Version(2));
+    assert_eq!(change.act.state(), State::Done);
+    let closed = closed_of(&change);
+    assert_eq!(
+        closed.line,
+        "RW1 DN payer-102 re=scheduler-1 from=payer to=scheduler item=inv:MD-2026-057 out=OK p=pay sup=marlow \
+         amt=5400.00 cur=GBP kind=GROSS acct=40-12-88/61102938 paid=20261002 ref=MD-2026-057 apref=FD-0929"
+    );
+    assert_eq!(closed.verdict, Some(Verdict::Match));
+    assert_eq!(closed.problems, []);
+    assert_eq!(closed.receipt.as_deref(), Some("bank-1"));
+    assert!(closed.notes[0].ends_with("sup kind apref"), "{:?}", closed.notes);
+    assert_eq!(closed.offer, Some(an_offer()));
+    assert_eq!(change.entries[0].kind, crate::journal::EntryKind::Event);
+    assert!(change.entries[0].body.contains("AcceptedSettlementCompleted"));
+}
+
+#[test]
+fn what_the_counterparty_shows_wins_over_what_would_be_carried() {
+    let change = news_at(
+        &an_executing_act(),
+        &News::Executed(with("sup", Some("northfield"))),
+        20,
+    );
+    let closed = closed_of(&change);
+    assert!(closed.line.contains(" sup=northfield "), "{}", closed.line);
+    assert_eq!(closed.verdict, Some(Verdict::Mismatch));
+    assert!(!closed.notes[0].contains("sup"), "{:?}", closed.notes);
+}
+
+#[test]
+fn a_wrong_value_is_reported_as_it_was_and_called_a_mismatch() {
+    for (slot, value) in [
+        ("amt", "5100.00"),
+        ("acct", "40-12-88/61102983"),
+        ("cur", "EUR"),
+        ("paid", "20261003"),
+    ] {
+        let change = news_at(&an_executing_act(), &News::Executed(with(slot, Some(value))), 20);
+        let closed = closed_of(&change);
+        assert_eq!(change.act.state(), State::Done, "it did run");
+        assert!(
+            closed.line.contains(&format!(" {slot}={value}")),
+            "{}",
+            closed.line
+        );
+        assert_eq!(closed.verdict, Some(Verdict::Mismatch), "{slot}");
+        assert_eq!(closed.problems.len(), 1);
+        assert_eq!(closed.problems[0].slot.as_deref(), Some(slot));
+        assert_eq!(closed.problems[0].got.as_deref(), Some(value));
+        assert!(closed.notes.iter().any(|n| n.contains("ask=UNDO ctx=payer-102")));
+    }
+}
+
+#[test]
+fn a_visible_slot_the_answer_lacks_is_left_out_never_filled_in() {
+    let change = news_at(&an_executing_act(), &News::Executed(with("amt", None)), 20);
+    let closed = closed_of(&change);
+    assert!(!closed.line.contains(" amt="), "{}", closed.line);
+    assert_eq!(closed.verdict, Some(Verdict::Mismatch));
+    assert_eq!(closed.problems[0].slot.as_deref(), Some("amt"));
+}
+
+#[test]
+fn a_value_that_cannot_stand_on_a_line_is_left_out_and_the_rest_still_stands() {
+    for unfit in ["two words", "five thousand", "1\u{202e}"] {
+        let change = news_at(&an_executing_act(), &News::Executed(with("amt", Some(unfit))), 20);
+        let closed = closed_of(&change);
+        assert_eq!(change.act.state(), State::Done, "{unfit}");
+        assert!(!closed.line.contains(" amt="), "{}", closed.line);
+        assert!(
+            closed.line.contains(" acct=40-12-88/61102938 "),
+            "{}",
+            closed.line
+        );
+        assert_eq!(closed.verdict, Some(Verdict::Mismatch));
+        assert!(
+            closed.notes.iter().any(|n| n.starts_with("amt: ")),
+            "{:?}",
+            closed.notes
+        );
+    }
+}
+
+#[test]
+fn a_true_report_stays_true_however_late_it_comes() {
+    // The statement ended at 12:05, the handoff's day is over: judged as of the confirmation instant.
+    let change = news_at(&in_doubt(an_executing_act()), &News::Executed(shown()), 400_000);
+    assert_eq!(closed_of(&change).verdict, Some(Verdict::Match));
+    assert_eq!(closed_of(&change).closed_at, at(400_000));
+}
+
+#[test]
+fn news_of_the_act_settles_it_from_either_stage() {
+    let refused = News::NotDone {
+        why: "ERR",
+        text: "insufficient funds".into(),
+    };
+    for act in [an_executing_act(), in_doubt(an_executing_act()), over()] {
+        assert_eq!(apply(&act, &News::Executed(shown()), 30).state(), State::Done);
+        assert_eq!(apply(&act, &refused, 30).state(), State::Failed);
+        assert_eq!(
+            apply(&act, &News::Accepted(shown()), 30).state(),
+            State::Executing
+        );
+        assert_eq!(
+            apply(&act, &News::CallUnknown("?".into()), 30).state(),
+            State::InDoubt
+        );
+        assert_eq!(
+            apply(&act, &News::OwnerDead("?".into()), 30).state(),
+            State::InDoubt
+        );
+        assert_eq!(apply(&act, &absent(30), 30).state(), State::InDoubt);
+        assert_eq!(
+            apply(&act, &News::LookupUnknown("?".into()), 30).state(),
+            State::InDoubt
+        );
+    }
+}
+
+#[test]
+fn news_of_an_act_that_is_not_claimed_changes_nothing() {
+    for act in [
+        crate::testing::a_prepared_act(),
+        apply(&an_executing_act(), &News::Executed(shown()), 20),
+    ] {
+        let change = settle(
+            &profiles(),
+            &act,
+            &News::Executed(shown()),
+            &a_contract(),
+            PACE,
+            at(30),
+        );
+        assert_eq!(change, Ok(None));
+    }
+}
+
+// ---- waiting cancels
+
+#[test]
+fn a_cancel_that_lost_enters_the_thread_after_the_done_line_and_gets_no_an() {
+    let change = news_at(&awaited(an_executing_act()), &News::Executed(shown()), 20);
+    let lines = thread_lines(&change);
+    assert_eq!(lines.len(), 2);
+    assert!(lines[0].starts_with("RW1 DN payer-102 "));
+    assert_eq!(lines[1], CX);
+    assert_eq!(change.act.waiting, []);
+    let thread: Vec<String> = [HO, &an_offer().statement, CONFIRMATION]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(lines)
+        .collect();
+    assert_eq!(thread_problems(&thread, at(20)), [] as [String; 0]);
+    // Its id was taken when it arrived.
+    assert_eq!(change.entries[2].message_id, None);
+}
+
+#[test]
+fn where_nothing_was_done_each_waiting_cancel_is_acknowledged_after_the_fail_line() {
+    let mut act = awaited(an_executing_act());
+    act.waiting.push(WaitingCancel {
+        line: CX.replace("CX scheduler-3", "CX scheduler-4"),
+        id: "scheduler-4".into(),
+    });
+    let refused = News::NotDone {
+        why: "ERR",
+        text: "insufficient funds".into(),
+    };
+    let change = news_at(&act, &refused, 20);
+    let lines = thread_lines(&change);
+    assert_eq!(
+        lines[0],
+        "RW1 FL payer-102 re=scheduler-1 from=payer to=scheduler item=inv:MD-2026-057 why=ERR retry=N p=pay // \
+         insufficient funds"
+    );
+    assert_eq!(lines[1], CX);
+    assert_eq!(
+        lines[2],
+        "RW1 AN payer-103 re=scheduler-3 from=payer to=scheduler val=Y p=pay // nothing was done"
+    );
+    assert!(lines[4].starts_with("RW1 AN payer-104 re=scheduler-4 "));
+    assert_eq!(change.act.waiting, []);
+    assert_eq!(change.act.undo_of, None);
+    let thread: Vec<String> = [HO, &an_offer().statement, CONFIRMATION]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(lines)
+        .collect();
+    assert_eq!(thread_problems(&thread, at(20)), [] as [String; 0]);
+    assert_eq!(closed_of(&change).verdict, None);
+    assert!(closed_of(&change).claim.is_some());
+}
+
+#[test]
+fn while_in_doubt_a_cancel_goes_on_waiting() {
+    for news in [
+        News::CallUnknown("?".into()),
+        News::LookupUnknown("?".into()),
+        News::Accepted(shown()),
+    ] {
+        assert_eq!(
+            apply(&awaited(an_executing_act()), &news, 20).waiting.len(),
+            1,
+            "{news:?}"
+        );
+    }
+}
+
+// ---- absence
+
+#[test]
+fn absent_is_said_after_two_lookups_over_the_window_and_never_earlier() {
+    let act = over();
+    assert_eq!(progress(&act).over_since, Some(at(20)));
+    let once = apply(&act, &absent(21), 21);
+    assert_eq!(once.state(), State::InDoubt);
+    // The window is 60 seconds: again at 80 is a second too early for the first lookup, at 81 it is not.
+    let early = apply(&once, &absent(80), 80);
+    assert_eq!(early.state(), State::InDoubt);
+    let proved = apply(&once, &absent(81), 81);
+    assert_eq!(proved.state(), State::Failed);
+    assert!(proved.closed().is_some_and(|c| c.line.contains("why=ERR")));
+    assert_eq!(apply(&early, &absent(81), 81).state(), State::Failed);
+}
+
+#[test]
+fn a_lookup_counts_from_when_it_was_asked_not_from_when_it_was_answered() {
+    let once = apply(&over(), &absent(21), 21);
+    // Asked at 25, answered at 100: it saw the counterparty as it stood at 25.
+    let slow = News::LookupAbsent {
+        asked_at: at(25),
+        text: String::new(),
+    };
+    let act = apply(&once, &slow, 100);
+    assert_eq!(act.state(), State::InDoubt);
+    assert_eq!(progress(&act).absent_at, [at(21), at(25)]);
+    // Asked before the call was over: it says nothing at all.
+    let before = News::LookupAbsent {
+        asked_at: at(19),
+        text: String::new(),
+    };
+    assert_eq!(progress(&apply(&over(), &before, 100)).absent_at, []);
+}
+
+#[test]
+fn while_the_call_may_still_run_no_number_of_lookups_proves_anything() {
+    let mut act = an_executing_act();
+    for second in [100, 1_000, 10_000, 100_000] {
+        act = apply(&act, &absent(second), second);
+        assert_eq!(act.state(), State::InDoubt);
+    }
+    assert_eq!(progress(&act).absent_at, []);
+}
+
+#[test]
+fn what_cannot_prove_absence_stays_in_doubt_for_a_person() {
+    for lookup in [LookupBy::Evidence, LookupBy::None] {
+        let mut contract = a_contract();
+        contract.lookup = lookup;
+        let mut act = over();
+        for second in [100, 200, 1_000, 10_000] {
+            act = change_by(&act, &absent(second), &contract, at(second)).act;
+            assert_eq!(act.state(), State::InDoubt, "{lookup:?}");
+        }
+        assert!(progress(&act).escalated);
+    }
+}
+
+#[test]
+fn bytes_the_counterparty_refuses_late_end_the_call_by_themselves() {
+    let mut contract = a_contract();
+    contract.late_send = LateSend::RefusedAfter(300);
+    contract.identity = Identity::None;
+    let mut act = an_executing_act();
+    for (second, state) in [
+        (100, State::InDoubt),
+        (311, State::InDoubt),
+        (370, State::InDoubt),
+        (371, State::Failed),
+    ] {
+        act = change_by(&act, &absent(second), &contract, at(second)).act;
+        assert_eq!(act.state(), state, "at {second}");
+    }
+}
+
+#[test]
+fn many_lookups_keep_the_first_and_the_newest_so_that_the_proof_is_not_lost() {
+    let mut act = over();
+    for second in 21..81 {
+        act = apply(&act, &absent(second), second);
+        assert_eq!(act.state(), State::InDoubt, "at {second}");
+        assert!(progress(&act).absent_at.len() <= 8);
+    }
+    assert_eq!(apply(&act, &absent(81), 81).state(), State::Failed);
+}
+
+#[test]
+fn what_the_counterparty_said_it_has_cannot_become_absent() {
+    let mut act = apply(&an_executing_act(), &News::Accepted(shown()), 20);
+    for second in [30, 100, 200, 10_000] {
+        act = apply(&act, &absent(second), second);
+        assert_eq!(
+            act.state(),
+            State::InDoubt,
+            "a contradiction is doubt, at {second}"
+        );
+    }
+    // Only its own word ends it.
+    assert_eq!(apply(&act, &News::Executed(shown()), 10_001).state(), State::Done);
+}
+
+// ---- accepted
+
+#[test]
+fn accepted_is_executing_until_the_counterparty_finishes() {
+    let act = apply(&an_executing_act(), &News::Accepted(shown()), 20);
+    assert_eq!(act.state(), State::Executing);
+    assert_eq!(
+        progress(&act).over_since,
+        Some(at(20)),
+        "the call is over, theirs goes on"
+    );
+    assert_eq!(progress(&act).receipt.as_deref(), Some("bank-1"));
+    assert_eq!(act.due_at(), Some(at(22)));
+    let again = news_at(&act, &News::Accepted(shown()), 30);
+    assert_eq!(again.entries, [], "the same answer again is not worth a row");
+    assert_eq!(again.act.due_at(), Some(at(34)));
+    // A poll that is not answered leaves it theirs.
+    assert_eq!(
+        apply(&act, &News::LookupUnknown("?".into()), 40).state(),
+        State::Executing
+    );
+    // What was doubted for another reason stays doubted until something is heard.
+    let doubted = apply(&act, &absent(40), 40);
+    assert_eq!(
+        apply(&doubted, &News::LookupUnknown("?".into()), 50).state(),
+        State::InDoubt
+    );
+}
+
+// ---- pace
+
+#[test]
+fn pauses_double_up_to_the_longest_and_a_person_is_called_once() {
+    let mut act = over();
+    assert_eq!(
+        act.due_at(),
+        Some(at(22)),
+        "the first look comes after the first pause"
+    );
+    let mut called = Vec::new();
+    for (n, pause) in [(1, 4), (2, 8), (3, 16), (4, 32), (5, 60), (6, 60), (40, 60)] {
+        if n == 40
+            && let Stage::InDoubt(e) = &mut act.stage
+        {
+            e.progress.lookups = 39;
+        }
+        let change = news_at(&act, &News::LookupUnknown("no route".into()), 1_000 * n);
+        assert_eq!(change.act.due_at(), Some(at(1_000 * n + pause)), "lookup {n}");
+        let called_now = change.entries.iter().any(|e| e.body.contains("escalated"));
+        called.push(called_now);
+        act = change.act;
+    }
+    assert_eq!(called, [false, false, true, false, false, false, false]);
+    assert!(progress(&act).escalated);
+}
+
+#[test]
+fn a_lookup_that_could_prove_absence_is_not_put_off_past_the_instant_it_can() {
+    let act = apply(&over(), &absent(21), 21);
+    assert_eq!(act.due_at(), Some(at(25)), "the pause is shorter than the wait");
+    let mut later = act;
+    for second in [25, 33, 49] {
+        later = apply(&later, &absent(second), second);
+    }
+    assert_eq!(
+        later.due_at(),
+        Some(at(81)),
+        "the pause would be longer: 21 + 60 comes first"
+    );
+}
+
+// ---- a person's word
+
+fn word(act: &Act, done: bool, second: i64) -> Result<Change, Refusal> {
+    settled_by_operator(
+        &profiles(),
+        act,
+        &a_contract(),
+        done,
+        "seen in the bank's own screen by duty",
+        "duty",
+        at(second),
+    )
+}
+
+#[test]
+fn a_person_settles_only_what_is_in_doubt() {
+    for act in [
+        crate::testing::a_prepared_act(),
+        an_executing_act(),
+        apply(&an_executing_act(), &News::Accepted(shown()), 20),
+        apply(&an_executing_act(), &News::Executed(shown()), 20),
+    ] {
+        let refused = word(&act, false, 100_000).expect_err("refused");
+        assert_eq!(refused.reason, Reason::Refused);
+        assert!(refused.text.contains(act.state().as_str()), "{}", refused.text);
+    }
+}
+
+#[test]
+fn no_persons_word_is_taken_while_the_call_can_land() {
+    let running = in_doubt(an_executing_act());
+    for done in [true, false] {
+        assert!(word(&running, done, 1_000_000).is_err(), "not known to be over");
+        let early = word(&over(), done, 79).expect_err("the window is open until 80");
+        assert_eq!(early.reason, Reason::Refused);
+        assert_eq!(early.retry_after_s, Some(2));
+        assert!(word(&over(), done, 80).is_ok());
+    }
+}
+
+#[test]
+fn not_done_by_a_persons_word_fails_the_act_and_answers_the_cancels() {
+    let change = word(&awaited(over()), false, 80).expect("settled");
+    assert_eq!(change.act.state(), State::Failed);
+    assert_eq!(change.expect, Expect::Version(awaited(over()).version));
+    let lines = thread_lines(&change);
+    assert!(lines[0].starts_with("RW1 FL ") && lines[2].starts_with("RW1 AN "));
+    assert_eq!(change.entries[0].principal, "duty");
+    assert!(change.entries[0].body.contains("seen in the bank's own screen"));
+    assert!(
+        closed_of(&change)
+            .notes
+            .iter()
+            .any(|n| n.contains("by duty: seen in"))
+    );
+}
+
+#[test]
+fn done_by_a_persons_word_carries_every_value_from_the_statement_and_says_so() {
+    let change = word(&over(), true, 80).expect("settled");
+    let closed = closed_of(&change);
+    assert_eq!(change.act.state(), State::Done);
+    assert!(closed.line.contains(" amt=5400.00 ") && closed.line.contains(" sup=marlow "));
+    assert!(
+        closed.notes[0].ends_with("sup amt cur kind acct paid ref apref"),
+        "{:?}",
+        closed.notes
+    );
+    assert_eq!(
+        closed.offer,
+        Some(an_offer()),
+        "the frozen statement itself is untouched"
+    );
+}
