@@ -52,6 +52,8 @@ pub struct Act {
     pub likeness: Option<String>,
     /// Cancels that wait for the truth.
     pub waiting: Vec<WaitingCancel>,
+    /// The operator who let it go on although a likely twin stands. Belongs to the handoff, not to an attempt.
+    pub released_by: Option<String>,
     /// Where it stands.
     pub stage: Stage,
 }
@@ -196,6 +198,8 @@ pub enum Lapse {
     Expired,
     /// The sender answered `val=N`.
     Declined,
+    /// An operator let it go on although a likely twin stands: it may be stated again.
+    Released,
 }
 
 /// A statement, and everything frozen under it.
@@ -218,6 +222,9 @@ pub struct Offer {
     /// Remarks that go with the statement.
     pub notes: Vec<String>,
 }
+
+/// The code of the problem that a likely twin stands.
+pub const LIKELY_TWIN: &str = "likely_twin";
 
 /// A problem as it was found, kept with the act.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -411,6 +418,12 @@ impl Act {
             Stage::Executing(e) | Stage::InDoubt(e) => Some(e.progress.next_at),
             _ => None,
         }
+    }
+
+    /// Whether it is held only because a likely twin stands, so that an operator may release it.
+    #[must_use]
+    pub fn is_held_as_twin(&self) -> bool {
+        matches!(&self.stage, Stage::Held(o) if o.problems.iter().all(|p| p.code == LIKELY_TWIN))
     }
 
     /// Whether this is a tombstone whose handoff has not come.

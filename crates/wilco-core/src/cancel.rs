@@ -140,6 +140,7 @@ pub fn decide(
             next.undo_of = None;
             next.stage = Stage::Cancelled(closed(line, id, now, offer));
             Ok(Effect::Write(Box::new(Change {
+                unless_twin: None,
                 expect,
                 act: next,
                 entries,
@@ -152,6 +153,7 @@ pub fn decide(
             });
             let entries = vec![arrived(cancel, principal)];
             Ok(Effect::WriteAndWait(Box::new(Change {
+                unless_twin: None,
                 expect,
                 act: next,
                 entries,
@@ -161,6 +163,7 @@ pub fn decide(
             // It enters the thread after the DN it lost to. No AN: nothing may be said to have been abandoned.
             let entries = vec![Entry::line(&cancel.id, &cancel.line, principal)];
             Ok(Effect::Write(Box::new(Change {
+                unless_twin: None,
                 expect,
                 act: next,
                 entries,
@@ -175,6 +178,7 @@ pub fn decide(
                 keep_outside(entry);
             }
             Ok(Effect::Write(Box::new(Change {
+                unless_twin: None,
                 expect,
                 act: next,
                 entries,
@@ -194,6 +198,7 @@ pub fn decide(
                 }
             }
             Ok(Effect::Write(Box::new(Change {
+                unless_twin: None,
                 expect,
                 act: next,
                 entries,
@@ -243,6 +248,7 @@ pub fn tombstone(
     });
     blank.stage = Stage::Cancelled(closed(line, id, now, None));
     Ok(Change {
+        unless_twin: None,
         expect: Expect::Absent,
         act: blank,
         entries,
@@ -296,6 +302,7 @@ pub fn handoff_after_tombstone(
     act.waiting.clear();
     act.stage = Stage::Refused(closed(line, id, now, None));
     Ok(Change {
+        unless_twin: None,
         expect: Expect::Version(grave.version),
         act,
         entries,

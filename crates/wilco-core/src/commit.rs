@@ -83,6 +83,9 @@ pub fn decide(profiles: &Profiles, act: &Act, quoted: Quoted<'_>) -> Result<Next
             let text = match why {
                 Lapse::Expired => "the statement expired before it was confirmed; prepare the handoff again",
                 Lapse::Declined => "the statement was declined; prepare the handoff again",
+                Lapse::Released => {
+                    "an operator released it; prepare the handoff again for a statement to confirm"
+                }
             };
             return Err(Refusal::new(Reason::Lapsed, text).with_line(&o.statement));
         }
@@ -257,6 +260,7 @@ pub fn claim(
         ),
     ];
     Change {
+        unless_twin: None,
         expect: Expect::Version(act.version),
         act: next,
         entries,

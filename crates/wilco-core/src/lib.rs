@@ -25,6 +25,7 @@ pub mod settle;
 pub(crate) mod testing;
 pub mod timestamp;
 pub mod token;
+pub mod twin;
 pub mod write;
 
 pub use act::{Act, Claim, Closed, Execution, Handoff, Offer, Stage, State, Verdict};

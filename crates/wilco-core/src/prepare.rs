@@ -484,7 +484,12 @@ pub fn stated(mut act: Act, expect: Expect, offer: Offer, principal: &str) -> Ch
     } else {
         Stage::Held(offer)
     };
-    Change { expect, act, entries }
+    Change {
+        unless_twin: None,
+        expect,
+        act,
+        entries,
+    }
 }
 
 /// The write that answers a handoff with a UN. For a tombstone (`expect` a version) the cancel that was there first
@@ -531,7 +536,12 @@ pub fn refused(
     let offer = act.offer().cloned();
     act.undo_of = None;
     act.stage = Stage::Refused(closed(line, id, now, offer));
-    Ok(Change { expect, act, entries })
+    Ok(Change {
+        unless_twin: None,
+        expect,
+        act,
+        entries,
+    })
 }
 
 /// The write that closes an act because a newer handoff took its place.
@@ -553,6 +563,7 @@ pub fn superseded(profiles: &Profiles, target: &Act, by: &str, now: Timestamp) -
         ..closed(line, id, now, offer)
     });
     Ok(Change {
+        unless_twin: None,
         expect: Expect::Version(target.version),
         act,
         entries,
@@ -582,6 +593,7 @@ pub fn lapsed(act: &Act, offer: &Offer, why: Lapse, entries: Vec<Entry>) -> Chan
     let mut next = act.clone();
     next.stage = Stage::Lapsed(offer.clone(), why);
     Change {
+        unless_twin: None,
         expect: Expect::Version(act.version),
         act: next,
         entries,

@@ -63,7 +63,11 @@ impl Owners<'_> {
 /// Whether two names belong to runs on the same folder. This process holds that folder's lock, so the other run is
 /// dead.
 fn same_house(owner: &str, me: &str) -> bool {
-    let house = |name: &str| name.split_once('.').map(|(house, _)| house.to_owned()).filter(|h| !h.is_empty());
+    let house = |name: &str| {
+        name.split_once('.')
+            .map(|(house, _)| house.to_owned())
+            .filter(|h| !h.is_empty())
+    };
     house(owner).is_some() && house(owner) == house(me)
 }
 
@@ -76,7 +80,9 @@ pub fn plan(due: &[Act], owners: &Owners<'_>, now: Timestamp) -> Vec<Step> {
 fn step(act: &Act, owners: &Owners<'_>, now: Timestamp) -> Option<Step> {
     let id = act.act_id;
     match &act.stage {
-        Stage::Prepared(_) | Stage::Held(_) | Stage::Lapsed(..) => expires(act, now).map(|_| Step::Expire(id)),
+        Stage::Prepared(_) | Stage::Held(_) | Stage::Lapsed(..) => {
+            expires(act, now).map(|_| Step::Expire(id))
+        }
         Stage::Executing(e) | Stage::InDoubt(e) => {
             if owners.in_flight.contains(&id) {
                 return Some(Step::Leave(id));
@@ -112,7 +118,8 @@ pub fn take_over(act: &Act, from: &Bearer, me: &str, fate: Fate, now: Timestamp)
     match fate {
         Fate::Over if !progress.others_open => {
             progress.over_since.get_or_insert(now);
-            "the process that owned the call ended before it wrote an outcome".clone_into(&mut progress.reason);
+            "the process that owned the call ended before it wrote an outcome"
+                .clone_into(&mut progress.reason);
         }
         Fate::Over => {}
         // What was known to be over stays over; a silent owner's own call may still be going on.
@@ -131,9 +138,18 @@ pub fn take_over(act: &Act, from: &Bearer, me: &str, fate: Fate, now: Timestamp)
     });
     let mut next = act.clone();
     let theirs = execution.progress.accepted && matches!(act.stage, Stage::Executing(_));
-    next.stage = if theirs { Stage::Executing(execution) } else { Stage::InDoubt(execution) };
+    next.stage = if theirs {
+        Stage::Executing(execution)
+    } else {
+        Stage::InDoubt(execution)
+    };
     let entries = vec![Entry::event("taken_over", detail, OURSELVES)];
-    Some(Change { expect: Expect::Version(act.version), act: next, entries })
+    Some(Change {
+        unless_twin: None,
+        expect: Expect::Version(act.version),
+        act: next,
+        entries,
+    })
 }
 
 /// Whether the same bytes may be sent again now: the counterparty enforces their identity, and has not been seen to
@@ -162,7 +178,13 @@ const MOST_RESENDS: u32 = 5;
 /// The claiming write of a resend: a new epoch under the same last moment, so that a permit can be made for it.
 /// `None` where it may not be sent again at `now`.
 #[must_use]
-pub fn reclaim(act: &Act, contract: &Contract, from: &Bearer, deadline_s: i64, now: Timestamp) -> Option<Change> {
+pub fn reclaim(
+    act: &Act,
+    contract: &Contract,
+    from: &Bearer,
+    deadline_s: i64,
+    now: Timestamp,
+) -> Option<Change> {
     if !from.holds(act) || !may_resend(act, contract, now) {
         return None;
     }
@@ -175,7 +197,12 @@ pub fn reclaim(act: &Act, contract: &Contract, from: &Bearer, deadline_s: i64, n
     let mut next = act.clone();
     next.stage = Stage::Executing(execution);
     let entries = vec![Entry::event("sent_again", detail, OURSELVES)];
-    Some(Change { expect: Expect::Version(act.version), act: next, entries })
+    Some(Change {
+        unless_twin: None,
+        expect: Expect::Version(act.version),
+        act: next,
+        entries,
+    })
 }
 
 /// What an unclaimed act's time running out means.
@@ -213,6 +240,7 @@ pub fn expiry(profiles: &Profiles, act: &Act, now: Timestamp) -> Result<Option<C
             let closed = fail(profiles, &mut next, "EXPIRED", text, None, &mut entries, now)?;
             next.stage = Stage::Failed(closed);
             Ok(Some(Change {
+                unless_twin: None,
                 expect: Expect::Version(act.version),
                 act: next,
                 entries,

@@ -78,14 +78,18 @@ impl Bearer {
     /// The bearer that holds `claim`.
     #[must_use]
     pub fn of(claim: &Claim) -> Bearer {
-        Bearer { owner: claim.owner.clone(), epoch: claim.epoch }
+        Bearer {
+            owner: claim.owner.clone(),
+            epoch: claim.epoch,
+        }
     }
 
     /// Whether the act is still claimed by this bearer, so that its news may change the state. A stale epoch may only
     /// append evidence.
     #[must_use]
     pub fn holds(&self, act: &Act) -> bool {
-        act.execution().is_some_and(|e| e.claim.owner == self.owner && e.claim.epoch == self.epoch)
+        act.execution()
+            .is_some_and(|e| e.claim.owner == self.owner && e.claim.epoch == self.epoch)
     }
 }
 
@@ -99,7 +103,9 @@ pub fn evidence(act: &Act, news: &News, from: &Bearer, now: Timestamp) -> Change
     match &mut next.stage {
         Stage::Failed(closed) | Stage::Done(closed) if contradicts => {
             closed.verdict = Some(Verdict::Contradicted);
-            closed.notes.push(format!("later evidence contradicts this: {}", news.name()));
+            closed
+                .notes
+                .push(format!("later evidence contradicts this: {}", news.name()));
         }
         Stage::Executing(e) | Stage::InDoubt(e) => match news {
             News::Executed(executed) => {
@@ -115,7 +121,12 @@ pub fn evidence(act: &Act, news: &News, from: &Bearer, now: Timestamp) -> Change
         "news": news.name(), "heard": news.detail(), "owner": from.owner, "epoch": from.epoch,
     });
     let entry = Entry::event("late_evidence", detail, OURSELVES);
-    Change { expect: Expect::Version(act.version), act: next, entries: vec![entry] }
+    Change {
+        unless_twin: None,
+        expect: Expect::Version(act.version),
+        act: next,
+        entries: vec![entry],
+    }
 }
 
 /// Whether news about a closed act says the opposite of its closing line.
@@ -269,6 +280,7 @@ fn done(
         superseded: false,
     });
     Ok(Change {
+        unless_twin: None,
         expect: Expect::Version(act.version),
         act: next,
         entries,
@@ -327,6 +339,7 @@ fn not_done(
     )?;
     next.stage = Stage::Failed(closed);
     Ok(Change {
+        unless_twin: None,
         expect: Expect::Version(act.version),
         act: next,
         entries,
@@ -404,6 +417,7 @@ fn accepted_so_far(
     next.stage = Stage::Executing(execution);
     let entries = if first { vec![heard] } else { Vec::new() };
     Change {
+        unless_twin: None,
         expect: Expect::Version(act.version),
         act: next,
         entries,
@@ -496,6 +510,7 @@ fn still_open(
         Stage::InDoubt(execution)
     };
     Ok(Change {
+        unless_twin: None,
         expect: Expect::Version(act.version),
         act: next,
         entries,
@@ -543,7 +558,12 @@ pub fn settled_by_operator(
     word: &Word<'_>,
     now: Timestamp,
 ) -> Result<Change, Refusal> {
-    let Word { done: done_, evidence, operator, owner_dead } = *word;
+    let Word {
+        done: done_,
+        evidence,
+        operator,
+        owner_dead,
+    } = *word;
     use crate::Reason;
     let Stage::InDoubt(execution) = &act.stage else {
         let text = format!(
@@ -553,9 +573,8 @@ pub fn settled_by_operator(
         return Err(Refusal::new(Reason::Refused, text));
     };
     // With every process gone, the last byte left before now; the window counts from the last thing that was heard.
-    let quiet_from = quiet_from(contract, execution).or_else(|| {
-        owner_dead.then(|| act.updated_at.plus_seconds(i64::from(contract.settle_window_s)))
-    });
+    let quiet_from = quiet_from(contract, execution)
+        .or_else(|| owner_dead.then(|| act.updated_at.plus_seconds(i64::from(contract.settle_window_s))));
     match quiet_from {
         None => {
             let text = format!(

@@ -92,6 +92,7 @@ pub fn an_act() -> Act {
         undo_of: None,
         likeness: None,
         waiting: Vec::new(),
+        released_by: None,
         stage: Stage::Lapsed(an_offer(), crate::act::Lapse::Expired),
     }
 }

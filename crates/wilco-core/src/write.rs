@@ -1,7 +1,7 @@
 //! The vocabulary between the decisions and the store: what to write, under which condition, and what came of it.
 
 use crate::journal::Entry;
-use crate::{Act, ActId, Stage, Timestamp};
+use crate::{Act, ActId, Stage, State, Timestamp};
 
 /// What must be true of a row for a change to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +22,22 @@ pub struct Change {
     pub act: Act,
     /// What to append to the act's journal, in order.
     pub entries: Vec<Entry>,
+    /// Write it only if no likely twin stands. Looked at in the same transaction, under a lock on the likeness, so
+    /// that two twins cannot both be written.
+    pub unless_twin: Option<TwinGuard>,
+}
+
+/// Which acts count as likely twins of one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TwinGuard {
+    /// The likeness hash they share with it.
+    pub likeness: String,
+    /// Only acts that arrived at or after this instant.
+    pub since: Timestamp,
+    /// Only acts in one of these states. A done act that was undone never counts.
+    pub states: Vec<State>,
+    /// Acts that do not count: itself, and the one it supersedes in the same write.
+    pub except: Vec<ActId>,
 }
 
 /// A write: decided inside the transaction, once the instant is known.
@@ -63,6 +79,8 @@ pub enum Taken {
         /// The id.
         message_id: String,
     },
+    /// A likely twin stands: the act that is one.
+    Twin(Box<Act>),
     /// Another act already reverses the same one.
     Undo {
         /// The act that would be reversed twice.

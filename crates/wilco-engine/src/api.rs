@@ -79,6 +79,8 @@ pub struct Config {
     pub execution_deadline: Duration,
     /// How often recovery looks round.
     pub recovery_interval: Duration,
+    /// How often a waiting caller's act is read again, in case another daemon writes it.
+    pub poll_interval: Duration,
     /// The first pause between two lookups; doubles up to `lookup_pause_max`.
     pub lookup_pause: Duration,
     /// The longest pause between two lookups.
@@ -87,6 +89,11 @@ pub struct Config {
     pub lookups_before_escalation: u32,
     /// How many acts may be prepared, executed or looked up at once over all adapters.
     pub concurrency: u32,
+    /// Stands for the folder whose lock this process holds: an earlier owner of the same house is known to be dead.
+    /// Empty where there is no such folder.
+    pub house: String,
+    /// How long this process must itself have watched another owner's overdue claim unchanged before it takes it over.
+    pub takeover_allowance: Duration,
     /// Whether this process alone can hold claims: it holds the lock that every earlier owner held until it died.
     pub sole_owner: bool,
     /// Serve although open acts name an adapter, agent or profile that is no longer configured; those stay in doubt.
@@ -250,6 +257,8 @@ pub struct SettleRequest {
     pub done: bool,
     /// What was seen, where, by whom.
     pub evidence: String,
+    /// Whether the operator has made sure that every process that could still send the act is gone.
+    pub owner_dead: bool,
 }
 
 /// What settle answers.
@@ -277,6 +286,12 @@ pub struct Counts {
     pub states: BTreeMap<State, u64>,
     /// Verdicts other than a match since start.
     pub mismatches: u64,
+    /// Closed acts that later evidence contradicted, since start.
+    pub contradictions: u64,
+    /// Claims taken over since start.
+    pub takeovers: u64,
+    /// Times the same bytes were sent again since start.
+    pub resends: u64,
     /// Lookups since start.
     pub lookups: u64,
     /// Acts for which a person was called and that are still open.

@@ -10,6 +10,7 @@ use wilco_adapter::Ready;
 use wilco_core::commit::{self as core, Claimant, Confirmation, Next, Quoted};
 use wilco_core::settle::News;
 use wilco_core::token::Token;
+use wilco_core::twin;
 use wilco_core::write::Taken;
 use wilco_core::{Act, ActId, Offer, Reason, Refusal, Stage, State, Written};
 
@@ -169,8 +170,15 @@ async fn claim_and_execute(
         deadline_s: i64::try_from(engine.config.execution_deadline.as_secs()).unwrap_or(i64::MAX),
     };
     let (before, stated, id) = (act.clone(), offer.clone(), confirmation.id.clone());
+    let profiles = engine.profiles.clone();
     let written = engine
-        .write(move |now| Ok(vec![core::claim(&before, &stated, &confirmation, &claimant, now)]))
+        .write(move |now| {
+            let mut change = core::claim(&before, &stated, &confirmation, &claimant, now);
+            if matches!(change.act.stage, Stage::Executing(_)) {
+                change.unless_twin = twin::guard_at_claim(&profiles, &before, now);
+            }
+            Ok(vec![change])
+        })
         .await?;
     match written {
         Written::Advanced {
@@ -188,6 +196,14 @@ async fn claim_and_execute(
             Ok(Claimed::Ours)
         }
         Written::Taken(Taken::Message { message_id }) => Err(id_taken("confirmation", &id, &message_id)),
+        Written::Taken(Taken::Twin(twin)) => {
+            let (before, offer) = (act.clone(), offer.clone());
+            engine
+                .write(move |_| Ok(vec![twin::hold(&before, &offer, &twin)]))
+                .await?;
+            // Read again: held now, or moved by somebody else.
+            Ok(Claimed::Lost)
+        }
         Written::Stale { .. } | Written::Taken(_) => Ok(Claimed::Lost),
     }
 }
@@ -211,6 +227,7 @@ async fn close_refused(engine: &Arc<Engine>, act: &Act, text: String) -> Result<
                 wilco_core::settle::fail(&profiles, &mut next, "PERM", &text, None, &mut entries, now)?;
             next.stage = Stage::Failed(closed);
             Ok(Some(wilco_core::Change {
+                unless_twin: None,
                 expect: wilco_core::Expect::Version(before.version),
                 act: next,
                 entries,
@@ -253,6 +270,8 @@ pub(crate) async fn until_closed(
         tokio::select! {
             _ = tokio::time::sleep_until(deadline) => return engine.reload(act_id).await,
             () = engine.stopping().cancelled() => return engine.reload(act_id).await,
+            // Another daemon may be the one that writes: its hint can be lost, the row cannot.
+            () = tokio::time::sleep(engine.config.poll_interval) => {}
             changed = changed.changed() => if changed.is_err() { return engine.reload(act_id).await },
         }
     }
@@ -280,9 +299,13 @@ fn answer(act: Act, replayed: bool) -> Committed {
 }
 
 /// What an execution's end means, in the core's words.
-pub(crate) fn news_of(outcome: wilco_adapter::Outcome, too_late: bool) -> News {
+///
+/// An answer speaks for its own sending alone. While an earlier owner's call may still be going on, "refused" and "not
+/// sent" say nothing about that one.
+pub(crate) fn news_of(outcome: wilco_adapter::Outcome, too_late: bool, others_open: bool) -> News {
     use wilco_adapter::Outcome;
     match outcome {
+        Outcome::Rejected(text) | Outcome::NotSent(text) if others_open => News::CallUnknown(text),
         Outcome::Executed(report) => News::Executed(execute::executed(report)),
         Outcome::Accepted(report) => News::Accepted(execute::executed(report)),
         Outcome::Rejected(text) => News::NotDone { why: "ERR", text },

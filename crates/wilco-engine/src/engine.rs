@@ -22,6 +22,7 @@ use crate::api::{
     PrepareRequest, Prepared, SettleRequest, Settled, StartError,
 };
 use crate::running::Running;
+use crate::watch::Watch;
 
 /// Carries out the verbs. One per process; cheap to share.
 pub struct Engine {
@@ -31,6 +32,7 @@ pub struct Engine {
     pub(crate) owner: String,
     pub(crate) running: Running,
     pub(crate) stats: Stats,
+    pub(crate) watch: Watch,
     adapters: Vec<Slot>,
     keys: Vec<TokenKey>,
     chance: Arc<dyn crate::Chance>,
@@ -43,6 +45,9 @@ pub struct Engine {
 #[derive(Default)]
 pub(crate) struct Stats {
     pub(crate) mismatches: AtomicU64,
+    pub(crate) contradictions: AtomicU64,
+    pub(crate) takeovers: AtomicU64,
+    pub(crate) resends: AtomicU64,
     pub(crate) lookups: AtomicU64,
 }
 
@@ -73,8 +78,13 @@ impl Engine {
             profiles: parts.profiles,
             keys: parts.token_keys,
             chance: parts.chance,
+            owner: format!(
+                "{}.{}",
+                parts.config.house,
+                owner.iter().map(|b| format!("{b:02x}")).collect::<String>()
+            ),
+            watch: Watch::new(parts.config.takeover_allowance),
             config: parts.config,
-            owner: owner.iter().map(|b| format!("{b:02x}")).collect(),
             running: Running::default(),
             stats: Stats::default(),
             tasks: TaskTracker::new(),
@@ -148,6 +158,16 @@ impl Engine {
             .await
     }
 
+    /// Lets a handoff that is held as a likely twin go on, and states it again.
+    ///
+    /// # Errors
+    /// See [`Reason`].
+    pub async fn release(self: &Arc<Self>, caller: &Caller, act_id: ActId) -> Result<Prepared, Refusal> {
+        let (engine, caller) = (Arc::clone(self), caller.clone());
+        self.in_a_task(async move { crate::release::release(&engine, &caller, act_id).await })
+            .await
+    }
+
     /// The adapters as they stand.
     #[must_use]
     pub fn adapters(&self) -> Vec<AdapterStatus> {
@@ -168,6 +188,9 @@ impl Engine {
         Ok(Counts {
             states,
             mismatches: self.stats.mismatches.load(Ordering::Relaxed),
+            contradictions: self.stats.contradictions.load(Ordering::Relaxed),
+            takeovers: self.stats.takeovers.load(Ordering::Relaxed),
+            resends: self.stats.resends.load(Ordering::Relaxed),
             lookups: self.stats.lookups.load(Ordering::Relaxed),
             escalated: u64::try_from(escalated).unwrap_or(u64::MAX),
             running: u64::try_from(self.running.len()).unwrap_or(u64::MAX),
@@ -405,12 +428,12 @@ impl Engine {
                 _ => None,
             };
             if let Some(offer) = abandoned.filter(|o| o.frozen.placed.is_some()) {
-                self.release(act.act_id, offer.frozen.clone());
+                self.withdraw(act.act_id, offer.frozen.clone());
             }
         }
     }
 
-    pub(crate) fn release(&self, act_id: ActId, frozen: Frozen) {
+    pub(crate) fn withdraw(&self, act_id: ActId, frozen: Frozen) {
         if let Some(slot) = self.slot_named(&frozen.adapter) {
             let adapter = Arc::clone(&slot.adapter);
             self.tasks

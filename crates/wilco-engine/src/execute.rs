@@ -5,10 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use wilco_adapter::{Outcome, Permit, Report};
-use wilco_core::journal::{Entry, OURSELVES};
-use wilco_core::settle::{Executed, News, Pace};
+use wilco_core::settle::{Bearer, Executed, News, Pace};
 use wilco_core::write::Taken;
-use wilco_core::{Act, ActId, Change, Durable, Expect, Reason, Refusal, Stage, Verdict, Written};
+use wilco_core::{Act, ActId, Durable, Reason, Refusal, Stage, Verdict, Written};
 
 use crate::commit::news_of;
 use crate::engine::{Engine, StoreClock};
@@ -55,19 +54,25 @@ async fn run(engine: &Arc<Engine>, act: Act, permit: Permit) {
         _ => None,
     });
     let too_late = engine.keeper.now() >= execution.claim.not_after;
-    let news = news_of(outcome, too_late);
-    if let Err(refusal) = record(engine, act_id, &news).await {
+    let news = news_of(outcome, too_late, execution.progress.others_open);
+    if let Err(refusal) = record(engine, act_id, &news, &Bearer::of(&execution.claim)).await {
         tracing::error!(act = %act_id, error = %refusal, "the outcome could not be written; recovery will look it up");
     }
 }
 
-/// Writes news about an act down: closes it, leaves it in doubt, or, where it is closed already, keeps the evidence.
-pub(crate) async fn record(engine: &Arc<Engine>, act_id: ActId, news: &News) -> Result<Act, Refusal> {
+/// Writes news about an act down: closes it, leaves it in doubt, or, where it is closed already or somebody else holds
+/// the claim by now, keeps the evidence.
+pub(crate) async fn record(
+    engine: &Arc<Engine>,
+    act_id: ActId,
+    news: &News,
+    from: &Bearer,
+) -> Result<Act, Refusal> {
     let mut pause = Duration::from_millis(50);
     let mut long_ids = false;
     let (mut failures, mut moves) = (0, 0);
     while failures < TRIES && moves < MOST_MOVES {
-        match record_once(engine, act_id, news, &mut long_ids).await {
+        match record_once(engine, act_id, news, from, &mut long_ids).await {
             Ok(Some(act)) => return Ok(act),
             Ok(None) => moves += 1,
             Err(refusal) if matches!(refusal.reason, Reason::StoreDown | Reason::Busy) => {
@@ -86,12 +91,13 @@ async fn record_once(
     engine: &Arc<Engine>,
     act_id: ActId,
     news: &News,
+    from: &Bearer,
     long_ids: &mut bool,
 ) -> Result<Option<Act>, Refusal> {
     let mut act = engine.reload(act_id).await?;
     act.long_ids |= *long_ids;
-    let Some(execution) = act.execution() else {
-        return evidence(engine, &act, news).await;
+    let Some(execution) = act.execution().filter(|_| from.holds(&act)) else {
+        return evidence(engine, &act, news, from).await;
     };
     let contract = engine.contract_for(&act, &execution.offer.frozen);
     let (profiles, before, heard, pace) = (engine.profiles.clone(), act.clone(), news.clone(), pace(engine));
@@ -145,42 +151,21 @@ fn tell(engine: &Engine, before: &Act, after: &Act) {
     }
 }
 
-/// News about an act that is closed already: kept, and, where it contradicts the close, shouted about. The closing
-/// line is never replaced and no second one enters the thread.
-async fn evidence(engine: &Arc<Engine>, act: &Act, news: &News) -> Result<Option<Act>, Refusal> {
-    let contradicts = match (&act.stage, news) {
-        (Stage::Failed(_), News::Executed(_) | News::Accepted(_)) => true,
-        (Stage::Done(_), News::NotDone { .. }) => true,
-        _ => false,
-    };
-    let (before, heard) = (act.clone(), news.clone());
+/// Keeps news that may not change the state, and shouts where it contradicts a close.
+async fn evidence(
+    engine: &Arc<Engine>,
+    act: &Act,
+    news: &News,
+    from: &Bearer,
+) -> Result<Option<Act>, Refusal> {
+    let (before, heard, bearer) = (act.clone(), news.clone(), from.clone());
     let written = engine
-        .write(move |_| {
-            let mut next = before.clone();
-            if contradicts {
-                if let Stage::Failed(closed) | Stage::Done(closed) = &mut next.stage {
-                    closed.verdict = Some(Verdict::Contradicted);
-                    closed
-                        .notes
-                        .push(format!("later evidence contradicts this: {}", heard.name()));
-                }
-            }
-            let entry = Entry::event(
-                "late_evidence",
-                serde_json::json!({ "news": heard.name(), "heard": heard.detail() }),
-                OURSELVES,
-            );
-            Ok(vec![Change {
-                expect: Expect::Version(before.version),
-                act: next,
-                entries: vec![entry],
-            }])
-        })
+        .write(move |now| Ok(vec![wilco_core::settle::evidence(&before, &heard, &bearer, now)]))
         .await?;
     match written {
         Written::Advanced { mut acts, .. } => {
-            if contradicts {
-                engine.stats.mismatches.fetch_add(1, Ordering::Relaxed);
+            if wilco_core::settle::contradicts(act, news) {
+                engine.stats.contradictions.fetch_add(1, Ordering::Relaxed);
                 tracing::error!(act = %act.act_id, "later evidence contradicts the closing line: a person must look");
             }
             Ok(acts.pop())

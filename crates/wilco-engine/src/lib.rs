@@ -13,9 +13,11 @@ mod engine;
 mod execute;
 mod prepare;
 mod recover;
+mod release;
 mod running;
 mod settle;
 mod view;
+mod watch;
 
 pub use api::{
     ActRef, AdapterStatus, Caller, CancelRequest, Cancelled, Chance, CommitRequest, Committed, Config,

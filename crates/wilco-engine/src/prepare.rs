@@ -5,6 +5,7 @@ use std::sync::Arc;
 use wilco_adapter::{Job, ResolveError, Undone};
 use wilco_core::act::{StoredProblem, TokenRecord};
 use wilco_core::prepare::{self as core, Intake, Reissue, Standing};
+use wilco_core::twin;
 use wilco_core::write::Taken;
 use wilco_core::{Act, Closed, Expect, Handoff, Reason, Refusal, Resolved, Stage, State, Timestamp, Written};
 
@@ -69,6 +70,27 @@ pub(crate) async fn prepare(
     Err(Refusal::new(Reason::Busy, "this handoff is being changed by others; try again").retry_after(1))
 }
 
+/// States a lapsed act again, as its own sender's next prepare would: for an operator that released it.
+pub(crate) async fn again(engine: &Arc<Engine>, caller: &Caller, act: Act) -> Result<Prepared, Refusal> {
+    let intake = Intake::Take(act.handoff.clone());
+    let mut race = Race { long_ids: false };
+    let version = act.version;
+    match attempt(
+        engine,
+        caller,
+        act.clone(),
+        Expect::Version(version),
+        &intake,
+        &mut race,
+    )
+    .await?
+    {
+        Some(prepared) => Ok(prepared),
+        // Its sender was faster, or somebody moved it: as it stands.
+        None => answer(engine, engine.reload(act.act_id).await?, false),
+    }
+}
+
 /// The thread's name: the caller's, or the sending agent.
 pub(crate) fn thread_name(asked: &str, sender: &str) -> Result<String, Refusal> {
     let name = if asked.is_empty() { sender } else { asked };
@@ -119,6 +141,7 @@ pub(crate) fn blank(engine: &Engine, caller: &Caller, thread: &str, handoff: &Ha
         undo_of: None,
         likeness: None,
         waiting: Vec::new(),
+        released_by: None,
         // Replaced by the first write; a blank act is never stored.
         stage: Stage::Refused(core::closed(String::new(), String::new(), now, None)),
     }
@@ -435,20 +458,27 @@ async fn store(
         long_ids: target.long_ids || race.long_ids,
         ..target
     });
+    let token = TokenRecord {
+        attempt: act.attempt + 1,
+        hash: engine.token(&act, act.attempt + 1)?.hash(),
+        key_id: engine.key_id()?.to_owned(),
+    };
     let placed = frozen.clone();
     let act_id = act.act_id;
     let handoff_id = handoff.id.clone();
-    let decide = {
+    let decide_with = |twin: Option<Box<Act>>| {
         let (profiles, principal, ttl_s) = (
             engine.profiles.clone(),
             caller.name.clone(),
             i64::try_from(engine.config.statement_ttl.as_secs()).unwrap_or(i64::MAX),
         );
-        let token = TokenRecord {
-            attempt: act.attempt + 1,
-            hash: engine.token(&act, act.attempt + 1)?.hash(),
-            key_id: engine.key_id()?.to_owned(),
-        };
+        let (act, frozen, notes, supersedes, token) = (
+            act.clone(),
+            frozen.clone(),
+            notes.clone(),
+            supersedes.clone(),
+            token.clone(),
+        );
         move |now: Timestamp| {
             let mut changes = Vec::with_capacity(2);
             if let Some(target) = &supersedes {
@@ -484,12 +514,28 @@ async fn store(
             )?;
             next.likeness = core::likeness(&profiles, &next.handoff, &offer.frozen);
             next.tokens.push(token.clone());
-            changes.push(core::stated(next, expect, offer, &principal));
+            let offer = match &twin {
+                Some(twin) => twin::held(offer, twin),
+                None => offer,
+            };
+            let guard = match &twin {
+                Some(_) => None,
+                None => twin::guard_at_prepare(&profiles, &next, supersedes.as_ref().map(|t| t.act_id), now),
+            };
+            let mut change = core::stated(next, expect, offer, &principal);
+            if matches!(change.act.stage, Stage::Prepared(_)) {
+                change.unless_twin = guard;
+            }
+            changes.push(change);
             Ok(changes)
         }
     };
-    let written = engine.write(decide).await;
-    let lost = |engine: &Engine| engine.release(act_id, placed.clone());
+    let mut written = engine.write(decide_with(None)).await;
+    if let Ok(Written::Taken(Taken::Twin(twin))) = written {
+        tracing::warn!(act = %act_id, twin = %twin.act_id, "held: a likely twin stands");
+        written = engine.write(decide_with(Some(twin))).await;
+    }
+    let lost = |engine: &Engine| engine.withdraw(act_id, placed.clone());
     match written {
         Ok(Written::Advanced { mut acts, .. }) => {
             let act = acts
@@ -511,7 +557,9 @@ async fn store(
             lost(engine);
             Ok(None)
         }
-        Ok(Written::Stale { .. } | Written::Taken(Taken::Handoff(_) | Taken::Undo { .. })) => {
+        Ok(
+            Written::Stale { .. } | Written::Taken(Taken::Handoff(_) | Taken::Undo { .. } | Taken::Twin(_)),
+        ) => {
             lost(engine);
             Ok(None)
         }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use wilco_adapter::Found;
-use wilco_core::recovery::{Owners, Step, plan};
-use wilco_core::settle::News;
-use wilco_core::{Act, ActId, Reason, Refusal};
+use wilco_core::recovery::{self, Fate, Owners, Step, plan};
+use wilco_core::settle::{Bearer, News};
+use wilco_core::{Act, ActId, Reason, Refusal, Written};
 
 use crate::engine::Engine;
-use crate::execute::{executed, record};
+use crate::execute::{self, executed, record};
+use crate::running::InFlight;
 
 /// How many due acts one round takes.
 const ROUND: u32 = 256;
@@ -33,6 +34,7 @@ pub(crate) async fn forever(engine: &Arc<Engine>) {
             () = engine.stopping().cancelled() => return,
             () = tokio::time::sleep(engine.config.recovery_interval) => {}
         }
+        engine.watch.forget_old();
         let now = engine.keeper.now();
         // What is in hand already stays due until its answer is written: room beside it for the others.
         let in_hand = u32::try_from(engine.running.len()).unwrap_or(u32::MAX);
@@ -51,8 +53,8 @@ fn carry_out(engine: &Arc<Engine>, due: &[Act]) {
     }
     for step in plan_for(engine, due, &engine.running.snapshot()) {
         let act_id = match step {
-            Step::Leave(_) => continue,
-            Step::Expire(id) | Step::TakeOver(id) | Step::LookUp(id) => id,
+            Step::Leave(_) | Step::Watch(_) => continue,
+            Step::Expire(id) | Step::TakeOver(id, _) | Step::LookUp(id) => id,
         };
         // While this step runs, the next round leaves the act alone. A step that panics is found due again.
         let Some(in_hand) = engine.running.enter(act_id) else {
@@ -60,8 +62,7 @@ fn carry_out(engine: &Arc<Engine>, due: &[Act]) {
         };
         let this = Arc::clone(engine);
         engine.spawn(async move {
-            let _in_hand = in_hand;
-            if let Err(refusal) = take(&this, act_id).await {
+            if let Err(refusal) = take(&this, act_id, in_hand).await {
                 tracing::warn!(act = %act_id, error = %refusal, "recovery of this act failed; trying again");
             }
         });
@@ -69,36 +70,66 @@ fn carry_out(engine: &Arc<Engine>, due: &[Act]) {
 }
 
 fn plan_for(engine: &Engine, acts: &[Act], in_flight: &HashSet<ActId>) -> Vec<Step> {
+    let silent = |act: &Act| engine.watch.is_silent(act);
     let owners = Owners {
         me: &engine.owner,
         in_flight,
         others_are_dead: engine.config.sole_owner,
+        silent: &silent,
     };
     plan(acts, &owners, engine.keeper.now())
 }
 
 /// Takes the step an act in hand needs. Planned again on the act as it stands now: its execution may have ended after
 /// the list of due acts was read.
-async fn take(engine: &Arc<Engine>, act_id: ActId) -> Result<(), Refusal> {
+async fn take(engine: &Arc<Engine>, act_id: ActId, in_hand: InFlight) -> Result<(), Refusal> {
     let act = engine.reload(act_id).await?;
     let steps = plan_for(engine, std::slice::from_ref(&act), &HashSet::new());
     match steps.first() {
-        None | Some(Step::Leave(_)) => Ok(()),
+        None | Some(Step::Leave(_) | Step::Watch(_)) => Ok(()),
         Some(Step::Expire(_)) => engine.expire_if_due(act).await.map(drop),
-        Some(Step::TakeOver(_)) => {
-            let text = "the process that owned the call ended before it wrote an outcome".to_owned();
-            let act = record(engine, act.act_id, &News::OwnerDead(text)).await?;
-            look_up(engine, act).await
-        }
-        Some(Step::LookUp(_)) => look_up(engine, act).await,
+        Some(Step::TakeOver(_, fate)) => match take_over(engine, &act, *fate).await? {
+            Some(act) => settle_by_looking(engine, act, in_hand).await,
+            None => Ok(()),
+        },
+        Some(Step::LookUp(_)) => settle_by_looking(engine, act, in_hand).await,
     }
 }
 
-/// Asks the counterparty, and writes down what it said.
-async fn look_up(engine: &Arc<Engine>, act: Act) -> Result<(), Refusal> {
+/// Makes the claim ours. `None` if somebody moved the act first.
+async fn take_over(engine: &Arc<Engine>, act: &Act, fate: Fate) -> Result<Option<Act>, Refusal> {
+    let Some(execution) = act.execution() else {
+        return Ok(None);
+    };
+    let (before, from, me) = (act.clone(), Bearer::of(&execution.claim), engine.owner.clone());
+    let written = engine
+        .write(move |now| {
+            Ok(recovery::take_over(&before, &from, &me, fate, now)
+                .into_iter()
+                .collect())
+        })
+        .await?;
+    let Written::Advanced { mut acts, .. } = written else {
+        return Ok(None);
+    };
+    engine.stats.takeovers.fetch_add(1, Ordering::Relaxed);
+    tracing::warn!(act = %act.act_id, owner = execution.claim.owner, ?fate, "claim taken over");
+    Ok(acts.pop())
+}
+
+/// Finds out what became of an act whose claim is ours: from what its earlier owner reported, or from the
+/// counterparty; and where neither can ever tell, sends the same bytes again if the counterparty enforces their
+/// identity.
+async fn settle_by_looking(engine: &Arc<Engine>, act: Act, in_hand: InFlight) -> Result<(), Refusal> {
     let Some(execution) = act.execution() else {
         return Ok(());
     };
+    let from = Bearer::of(&execution.claim);
+    if let Some(heard) = execution.progress.heard.clone() {
+        return record(engine, act.act_id, &News::Executed(heard), &from)
+            .await
+            .map(drop);
+    }
     let frozen = &execution.offer.frozen;
     let Some(slot) = engine.slot_named(&frozen.adapter) else {
         return Err(Refusal::new(
@@ -106,26 +137,63 @@ async fn look_up(engine: &Arc<Engine>, act: Act) -> Result<(), Refusal> {
             format!("adapter {} is not configured", frozen.adapter),
         ));
     };
-    let _place = tokio::select! {
-        place = slot.place_for_claimed() => place,
-        () = engine.stopping().cancelled() => return Ok(()),
+    let news = {
+        let _place = tokio::select! {
+            place = slot.place_for_claimed() => place,
+            () = engine.stopping().cancelled() => return Ok(()),
+        };
+        engine.stats.lookups.fetch_add(1, Ordering::Relaxed);
+        let asked_at = engine.keeper.now();
+        let found = slot
+            .adapter
+            .lookup(act.act_id, frozen, execution.claim.claimed_at)
+            .await;
+        slot.heard(match &found {
+            Found::Unknown(text) => Some(text.clone()),
+            _ => None,
+        });
+        match found {
+            Found::Executed(report) => News::Executed(executed(report)),
+            Found::Accepted(report) => News::Accepted(executed(report)),
+            Found::Rejected(text) => News::NotDone { why: "ERR", text },
+            Found::Absent(text) => News::LookupAbsent { asked_at, text },
+            Found::Unknown(text) => News::LookupUnknown(text),
+        }
     };
-    engine.stats.lookups.fetch_add(1, Ordering::Relaxed);
-    let asked_at = engine.keeper.now();
-    let found = slot
-        .adapter
-        .lookup(act.act_id, frozen, execution.claim.claimed_at)
-        .await;
-    slot.heard(match &found {
-        Found::Unknown(text) => Some(text.clone()),
-        _ => None,
-    });
-    let news = match found {
-        Found::Executed(report) => News::Executed(executed(report)),
-        Found::Accepted(report) => News::Accepted(executed(report)),
-        Found::Rejected(text) => News::NotDone { why: "ERR", text },
-        Found::Absent(text) => News::LookupAbsent { asked_at, text },
-        Found::Unknown(text) => News::LookupUnknown(text),
+    let absent = matches!(news, News::LookupAbsent { .. });
+    let act = record(engine, act.act_id, &news, &from).await?;
+    if absent && from.holds(&act) {
+        return send_again(engine, act, &from, in_hand).await;
+    }
+    Ok(())
+}
+
+/// Sends the same bytes again, under a claim of its own, where the rules allow it.
+async fn send_again(engine: &Arc<Engine>, act: Act, from: &Bearer, in_hand: InFlight) -> Result<(), Refusal> {
+    let Some(execution) = act.execution() else {
+        return Ok(());
     };
-    record(engine, act.act_id, &news).await.map(drop)
+    let contract = engine.contract_for(&act, &execution.offer.frozen);
+    if !recovery::may_resend(&act, &contract, engine.keeper.now()) {
+        return Ok(());
+    }
+    let deadline_s = i64::try_from(engine.config.execution_deadline.as_secs()).unwrap_or(i64::MAX);
+    let (before, from) = (act.clone(), from.clone());
+    let written = engine
+        .write(move |now| {
+            Ok(recovery::reclaim(&before, &contract, &from, deadline_s, now)
+                .into_iter()
+                .collect())
+        })
+        .await?;
+    if let Written::Advanced {
+        mut acts, durable, ..
+    } = written
+        && let Some(act) = acts.pop()
+    {
+        engine.stats.resends.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(act = %act.act_id, "its owner may be paused and the counterparty knows nothing of it: the same bytes again");
+        execute::start(engine, act, &durable, in_hand);
+    }
+    Ok(())
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use wilco_core::settle::Word;
 use wilco_core::write::Taken;
 use wilco_core::{Reason, Refusal, Written};
 
@@ -45,17 +46,17 @@ pub(crate) async fn settle(
                 return Err(Refusal::new(Reason::Refused, text));
             }
         };
-        let (profiles, evidence, operator, done) = (
-            engine.profiles.clone(),
-            evidence.clone(),
-            caller.name.clone(),
-            request.done,
-        );
+        let (profiles, evidence, operator) = (engine.profiles.clone(), evidence.clone(), caller.name.clone());
+        let (done, owner_dead) = (request.done, request.owner_dead);
         let written = engine
             .write(move |now| {
-                let change = wilco_core::settle::settled_by_operator(
-                    &profiles, &act, &contract, done, &evidence, &operator, now,
-                )?;
+                let word = Word {
+                    done,
+                    evidence: &evidence,
+                    operator: &operator,
+                    owner_dead,
+                };
+                let change = wilco_core::settle::settled_by_operator(&profiles, &act, &contract, &word, now)?;
                 Ok(vec![change])
             })
             .await?;

@@ -201,6 +201,7 @@ impl ActIn {
             limit: Timestamp(self.limit_at),
             undo_of: self.undo_of.map(|id| at("undo_of").parsed(&id)).transpose()?,
             likeness: self.likeness,
+            released_by: None,
             waiting: at("waiting").json(&self.waiting)?,
             stage: at("stage").json(&self.stage)?,
         };

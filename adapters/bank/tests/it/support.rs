@@ -282,6 +282,7 @@ pub fn permit(job: &Job, frozen: &Frozen, clock: Arc<dyn Clock>) -> Permit {
         undo_of: None,
         likeness: None,
         waiting: Vec::new(),
+        released_by: None,
         stage: Stage::Executing(Execution {
             offer,
             confirmation: String::new(),

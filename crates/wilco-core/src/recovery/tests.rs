@@ -47,6 +47,7 @@ fn step_for(act: &Act, me: &str, others_are_dead: bool, now: Timestamp) -> Optio
         me,
         in_flight: &in_flight,
         others_are_dead,
+        silent: &|_| false,
     };
     plan(std::slice::from_ref(act), &owners, now).into_iter().next()
 }
@@ -130,6 +131,7 @@ fn the_plan_names_a_step_for_every_act_that_is_due() {
         me: "me",
         in_flight: &in_flight,
         others_are_dead: false,
+        silent: &|_| false,
     };
     assert_eq!(
         plan(&due, &owners, late),
@@ -137,7 +139,7 @@ fn the_plan_names_a_step_for_every_act_that_is_due() {
             Step::Expire(due[0].act_id),
             Step::LookUp(due[1].act_id),
             Step::Leave(due[2].act_id),
-            Step::TakeOver(due[3].act_id),
+            Step::TakeOver(due[3].act_id, Fate::Over),
         ]
     );
 }
@@ -148,17 +150,17 @@ fn anothers_claim_is_taken_over_only_where_its_owner_is_known_to_be_dead() {
     let far_past_its_deadline = NOON.plus_seconds(1_000_000);
     assert_eq!(
         step_for(&act, "another", false, far_past_its_deadline),
-        Some(Step::LookUp(act.act_id)),
+        Some(Step::Watch(act.act_id)),
         "a passed deadline proves nothing"
     );
     assert_eq!(
         step_for(&act, "another", true, NOON),
-        Some(Step::TakeOver(act.act_id))
+        Some(Step::TakeOver(act.act_id, Fate::Over))
     );
     // Ours and not running here: the call has returned, this process only lost it.
     assert_eq!(
         step_for(&act, "me", false, NOON),
-        Some(Step::TakeOver(act.act_id))
+        Some(Step::TakeOver(act.act_id, Fate::Over))
     );
 }
 

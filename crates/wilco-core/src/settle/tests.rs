@@ -502,9 +502,12 @@ fn word(act: &Act, done: bool, second: i64) -> Result<Change, Refusal> {
         &profiles(),
         act,
         &a_contract(),
-        done,
-        "seen in the bank's own screen by duty",
-        "duty",
+        &Word {
+            done,
+            evidence: "seen in the bank's own screen by duty",
+            operator: "duty",
+            owner_dead: false,
+        },
         at(second),
     )
 }

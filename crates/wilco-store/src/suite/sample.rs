@@ -63,6 +63,7 @@ pub fn prepared(n: u64, at: Timestamp) -> Act {
         undo_of: None,
         likeness: Some(sha256_hex(format!("inv-{n}/marlow/1250.00/EUR").as_bytes())),
         waiting: Vec::new(),
+        released_by: None,
         stage: Stage::Prepared(offer(n, at)),
     }
 }
@@ -198,7 +199,7 @@ pub fn insert(act: Act) -> Change {
     if let Some(offer) = act.offer() {
         entries.push(Entry::line(&offer.rb_id, &offer.statement, OURSELVES));
     }
-    Change {
+    Change { unless_twin: None,
         expect: Expect::Absent,
         act,
         entries,
@@ -208,7 +209,7 @@ pub fn insert(act: Act) -> Change {
 /// A change of an act as it stands.
 #[must_use]
 pub fn update(act: Act, entries: Vec<Entry>) -> Change {
-    Change {
+    Change { unless_twin: None,
         expect: Expect::Version(act.version),
         act,
         entries,
