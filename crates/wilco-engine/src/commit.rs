@@ -158,10 +158,11 @@ async fn claim_and_execute(
     }
 
     // Entered before the claim is written, so that recovery never finds it claimed and running nowhere.
-    let mut changed = engine.running.watch(act.act_id);
+    let waiting = engine.running.watch(act.act_id);
+    let changed = waiting.notified();
     let Some(in_flight) = engine.running.enter(act.act_id) else {
         // Written, or given up: the caller looks at the act again either way.
-        drop(tokio::time::timeout(CLAIM_PAUSE, changed.changed()).await);
+        drop(tokio::time::timeout(CLAIM_PAUSE, changed).await);
         return Ok(Claimed::Elsewhere);
     };
     let claimant = Claimant {
@@ -261,18 +262,20 @@ pub(crate) async fn until_closed(
     wait: Duration,
 ) -> Result<Act, Refusal> {
     let deadline = tokio::time::Instant::now() + wait;
-    let mut changed = engine.running.watch(act_id);
+    let waiting = engine.running.watch(act_id);
     loop {
+        let changed = waiting.notified();
         let act = engine.reload(act_id).await?;
         if act.state().is_final() || matches!(act.state(), State::Lapsed) {
             return Ok(act);
         }
         tokio::select! {
-            _ = tokio::time::sleep_until(deadline) => return engine.reload(act_id).await,
+            biased;
+            () = tokio::time::sleep_until(deadline) => return engine.reload(act_id).await,
             () = engine.stopping().cancelled() => return engine.reload(act_id).await,
             // Another daemon may be the one that writes: its hint can be lost, the row cannot.
             () = tokio::time::sleep(engine.config.poll_interval) => {}
-            changed = changed.changed() => if changed.is_err() { return engine.reload(act_id).await },
+            () = changed => {}
         }
     }
 }

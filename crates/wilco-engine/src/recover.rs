@@ -31,6 +31,7 @@ pub(crate) fn left_claimed(engine: &Arc<Engine>, claimed: &[Act]) {
 pub(crate) async fn forever(engine: &Arc<Engine>) {
     loop {
         tokio::select! {
+            biased;
             () = engine.stopping().cancelled() => return,
             () = tokio::time::sleep(engine.config.recovery_interval) => {}
         }
@@ -139,6 +140,7 @@ async fn settle_by_looking(engine: &Arc<Engine>, act: Act, in_hand: InFlight) ->
     };
     let news = {
         let _place = tokio::select! {
+            biased;
             place = slot.place_for_claimed() => place,
             () = engine.stopping().cancelled() => return Ok(()),
         };

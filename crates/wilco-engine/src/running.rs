@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use wilco_core::ActId;
 
 use crate::engine::lock;
@@ -12,7 +12,8 @@ use crate::engine::lock;
 #[derive(Default)]
 pub(crate) struct Running {
     in_flight: Arc<Mutex<HashSet<ActId>>>,
-    waiting: Mutex<HashMap<ActId, watch::Sender<u64>>>,
+    // Not a watch channel: that one wakes its waiters in an order drawn by chance, and a run must be able to be replayed.
+    waiting: Mutex<HashMap<ActId, Arc<Notify>>>,
 }
 
 /// Stands for one execution; recovery leaves the act alone while it lives.
@@ -38,30 +39,33 @@ impl Running {
         lock(&self.in_flight).len()
     }
 
-    /// Says that an act was written.
+    /// Says that an act was written: whoever waits for it is woken, in the order they came.
     pub(crate) fn changed(&self, act_id: ActId) {
         let mut waiting = lock(&self.waiting);
-        if let Some(sender) = waiting.get(&act_id) {
-            if sender.receiver_count() == 0 {
+        if let Some(waiters) = waiting.get(&act_id) {
+            if is_abandoned(waiters) {
                 waiting.remove(&act_id);
             } else {
-                sender.send_modify(|n| *n += 1);
+                waiters.notify_waiters();
             }
         }
     }
 
-    /// Something to wait on until the act is written again.
-    pub(crate) fn watch(&self, act_id: ActId) -> watch::Receiver<u64> {
+    /// Something to wait on until the act is written again: what its `notified` gives, taken before the act is read,
+    /// misses nothing that is written after.
+    pub(crate) fn watch(&self, act_id: ActId) -> Arc<Notify> {
         let mut waiting = lock(&self.waiting);
         // Whoever stopped waiting left an entry behind; clear those out before the map grows.
         if waiting.len() > 1024 {
-            waiting.retain(|_, sender| sender.receiver_count() > 0);
+            waiting.retain(|_, waiters| !is_abandoned(waiters));
         }
-        waiting
-            .entry(act_id)
-            .or_insert_with(|| watch::channel(0).0)
-            .subscribe()
+        Arc::clone(waiting.entry(act_id).or_default())
     }
+}
+
+/// Nobody but the map holds it.
+fn is_abandoned(waiters: &Arc<Notify>) -> bool {
+    Arc::strong_count(waiters) == 1
 }
 
 impl Drop for InFlight {
