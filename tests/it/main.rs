@@ -3,6 +3,9 @@
 //! Whether something was paid is never asked of the daemon: the lab's book says so. Each story has a daemon, a lab and
 //! a folder of its own.
 
+mod crash;
 mod faults;
 mod payment;
+mod races;
+mod start_stop;
 mod support;
