@@ -20,22 +20,31 @@ const HO: &str = "RW1 HO scheduler-1 from=scheduler to=payer item=inv:7 ask=PAY 
 /// A daemon with the adapter that carries out nothing, and these settings before its section.
 struct House {
     running: Running,
-    folder: PathBuf,
+    folder: Folder,
+}
+
+/// Removed when the test is over, however it ends.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 impl House {
     async fn new(settings: &str, sim: &str) -> House {
         let name = uuid();
-        let folder = std::env::temp_dir().join(format!("wilcod-served-{name}"));
-        std::fs::create_dir(&folder).expect("a folder");
+        let folder = Folder(std::env::temp_dir().join(format!("wilcod-served-{name}")));
+        std::fs::create_dir(&folder.0).expect("a folder");
         let text = format!("agents = [\"payer\"]\n{settings}\n[adapters.sim]\n{sim}\n");
-        std::fs::write(folder.join("wilcod.toml"), text).expect("written");
+        std::fs::write(folder.0.join("wilcod.toml"), text).expect("written");
         let running = wilcod::start(ServeOptions::new(&folder)).await.expect("starts");
         House { running, folder }
     }
 
     fn key(&self, principal: &str) -> String {
-        let text = std::fs::read_to_string(self.folder.join("keys.toml")).expect("reads");
+        let text = std::fs::read_to_string(self.folder.0.join("keys.toml")).expect("reads");
         wilcod::keys::parse_keys(&text)
             .expect("parses")
             .remove(principal)
@@ -69,7 +78,6 @@ impl House {
 
     async fn end(self) {
         self.running.stop().await;
-        std::fs::remove_dir_all(&self.folder).expect("removed");
     }
 }
 
@@ -350,25 +358,25 @@ async fn what_does_not_exist_is_said_in_the_callers_own_wire() {
 #[tokio::test]
 async fn a_folder_has_one_daemon_and_says_where() {
     let house = House::new("", "").await;
-    let run: Value = serde_json::from_str(&read(&house.folder, "run.json")).expect("JSON");
+    let run: Value = serde_json::from_str(&read(&house.folder.0, "run.json")).expect("JSON");
     assert_eq!(
         (&run["url"], &run["pid"]),
         (&json!(house.running.url), &json!(std::process::id()))
     );
-    let second = wilcod::start(ServeOptions::new(&house.folder))
+    let second = wilcod::start(ServeOptions::new(&house.folder.0))
         .await
         .map(|_| ())
         .expect_err("in use");
     assert!(second.to_string().contains("in use"), "{second}");
     assert!(
-        house.folder.join("run.json").exists(),
+        house.folder.0.join("run.json").exists(),
         "the second one left the first one's file alone"
     );
 
-    let (key, folder) = (house.key("viewer"), house.folder.clone());
-    house.running.stop().await;
-    assert!(!folder.join("run.json").exists());
-    let running = wilcod::start(ServeOptions::new(&folder))
+    let (key, House { running, folder }) = (house.key("viewer"), house);
+    running.stop().await;
+    assert!(!folder.0.join("run.json").exists());
+    let running = wilcod::start(ServeOptions::new(&folder.0))
         .await
         .expect("starts again");
     let house = House { running, folder };
