@@ -39,7 +39,7 @@ impl House {
         std::fs::create_dir(&folder.0).expect("a folder");
         let text = format!("agents = [\"payer\"]\n{settings}\n[adapters.sim]\n{sim}\n");
         std::fs::write(folder.0.join("wilcod.toml"), text).expect("written");
-        let running = wilcod::start(ServeOptions::new(&folder)).await.expect("starts");
+        let running = wilcod::start(ServeOptions::new(&folder.0)).await.expect("starts");
         House { running, folder }
     }
 
