@@ -15,3 +15,4 @@ mod races;
 mod secrets;
 mod start_stop;
 mod support;
+mod wire;
