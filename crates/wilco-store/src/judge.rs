@@ -298,6 +298,10 @@ fn keepable(change: &Change) -> Result<(), (&'static str, &'static str, &'static
         ("profile", &act.handoff.profile),
         ("principal", &act.principal),
         ("likeness", act.likeness.as_deref().unwrap_or("")),
+        (
+            "profile_digest",
+            act.offer().map_or("", |o| o.frozen.profile_digest.as_str()),
+        ),
     ];
     if let Some((column, _)) = texts.into_iter().find(|(_, text)| text.contains('\0')) {
         return Err(("acts", column, NUL));
