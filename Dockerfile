@@ -10,4 +10,4 @@ COPY --from=build /src/target/release/wilcod /src/target/release/wilco /usr/loca
 USER wilco
 VOLUME /var/lib/wilco
 # The daemon listens on loopback only until it can speak TLS, so callers share its network namespace.
-CMD ["wilcod", "serve", "--data", "/var/lib/wilco", "--listen", "127.0.0.1:7420"]
+CMD ["wilcod", "serve", "--data", "/var/lib/wilco", "--listen", "127.0.0.1:8470"]

@@ -107,8 +107,12 @@ END;
 
 -- The highest instant ever written, kept in the same transaction as what was written at it. The store's clock never
 -- answers an earlier one, so that a clock set back cannot revive what has expired.
+--
+-- Each batch sets `whole` to whether every act it changes was at the version it was changed from. Where one was not, the
+-- check fails, and with it the batch, before anything is committed.
 CREATE TABLE clock (
     one     INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
-    highest INTEGER NOT NULL
+    highest INTEGER NOT NULL,
+    whole   INTEGER NOT NULL CHECK (whole = 1)
 ) STRICT;
-INSERT INTO clock (one, highest) VALUES (1, -9223372036854775808);
+INSERT INTO clock (one, highest, whole) VALUES (1, -9223372036854775808, 1);

@@ -1,2 +1,134 @@
-//! The bench.
-fn main() {}
+//! `wilco-bench`: how fast the pieces are, against limits measured in the same run.
+//!
+//! Absolute figures mean little on a machine that others use too, so nothing here is judged by one. What is compared is
+//! measured in turns, round after round, and a goal is a ratio: the median of the rounds' ratios.
+//!
+//! - [`checks`]: the protocol functions beside the public Python package, as it is shipped and with its profiles kept.
+//! - [`cycles`]: prepare and commit over gRPC at a real `wilcod`, beside [`echo`] (what gRPC allows), [`writer`] (what the
+//!   store allows) and [`disk`] (what the disk allows).
+//!
+//! A run that ended wrongly (an act missing, a write nobody asked for) is an error, whatever its speed; a goal that is
+//! missed is a figure like any other.
+
+mod checks;
+mod cycles;
+mod daemon;
+mod disk;
+mod echo;
+mod folder;
+mod lines;
+mod load;
+mod report;
+mod stats;
+mod template;
+mod writer;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use report::Report;
+
+const USAGE: &str = "usage: wilco-bench [--quick] [--only checks|cycles] [--json FILE]";
+
+/// How long to measure.
+pub struct Plan {
+    /// How often each thing is measured.
+    pub rounds: usize,
+    /// Each protocol function, in one round and one implementation.
+    pub check_time: Duration,
+    /// Each kind of load at each number of callers, in one round.
+    pub load_time: Duration,
+}
+
+impl Plan {
+    fn full() -> Plan {
+        Plan {
+            rounds: 5,
+            check_time: Duration::from_millis(300),
+            load_time: Duration::from_millis(2000),
+        }
+    }
+
+    fn quick() -> Plan {
+        Plan {
+            rounds: 3,
+            check_time: Duration::from_millis(100),
+            load_time: Duration::from_millis(500),
+        }
+    }
+}
+
+struct Arguments {
+    quick: bool,
+    only: Option<String>,
+    json: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if words == [echo::SERVE] {
+        return exit(echo::serve());
+    }
+    let Some(arguments) = arguments(words) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    exit(bench(&arguments))
+}
+
+fn exit(outcome: Result<(), String>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("\nthe bench failed: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn arguments(words: Vec<String>) -> Option<Arguments> {
+    let mut arguments = Arguments {
+        quick: false,
+        only: None,
+        json: None,
+    };
+    let mut words = words.into_iter();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--quick" => arguments.quick = true,
+            "--only" => arguments.only = words.next().filter(|w| matches!(w.as_str(), "checks" | "cycles")),
+            "--json" => arguments.json = Some(words.next()?.into()),
+            _ => return None,
+        }
+    }
+    Some(arguments)
+}
+
+fn bench(arguments: &Arguments) -> Result<(), String> {
+    let plan = if arguments.quick {
+        Plan::quick()
+    } else {
+        Plan::full()
+    };
+    let wanted = |part| arguments.only.as_deref().is_none_or(|only| only == part);
+    let mut report = Report::default();
+    if wanted("checks") {
+        checks::measure(&plan, &mut report)?;
+    }
+    if wanted("cycles") {
+        let runtime = tokio::runtime::Runtime::new().map_err(|e| format!("no runtime: {e}"))?;
+        // Told to stop, the bench still takes its daemons and folders with it.
+        runtime.block_on(async {
+            tokio::select! {
+                measured = cycles::measure(&plan, &mut report) => measured,
+                _ = tokio::signal::ctrl_c() => Err("interrupted".to_owned()),
+            }
+        })?;
+    }
+    report.print(plan.rounds);
+    match &arguments.json {
+        Some(path) => report.write(path),
+        None => Ok(()),
+    }
+}

@@ -58,6 +58,8 @@ fn build(folder: &std::path::Path) -> Result<(), String> {
     match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(_) => Err("the programs under test do not build: run `cargo build --workspace --bins`".to_owned()),
-        Err(e) => Err(format!("cargo could not be started to build the programs under test: {e}")),
+        Err(e) => Err(format!(
+            "cargo could not be started to build the programs under test: {e}"
+        )),
     }
 }

@@ -274,6 +274,22 @@ impl Daemon {
         write(&self.data().join("wilcod.toml"), &self.setup.text());
     }
 
+    /// Lets one more principal send for `agent`, with a key of its own. It counts from the next start on.
+    pub fn add_sender(&self, principal: &str, agent: &str) {
+        let key = format!("a-key-of-a-test-for-{principal}-0123456789");
+        let hash = wilco_core::journal::sha256_hex(key.as_bytes());
+        append(
+            &self.data().join("keys.toml"),
+            &format!("{principal} = \"{key}\"\n"),
+        );
+        append(
+            &self.data().join("principals.toml"),
+            &format!(
+                "\n[principals.{principal}]\nroles = [\"sender\"]\nspeaks_for = [\"{agent}\"]\nkey_sha256 = \"{hash}\"\n"
+            ),
+        );
+    }
+
     /// Sends SIGTERM and waits for the end.
     ///
     /// # Panics
@@ -331,6 +347,11 @@ fn launch(folder: &Folder, setup: &Setup) -> Process {
     command.args(["--listen", "127.0.0.1:0"]).args(&setup.args);
     command.env("RUST_LOG", &setup.log);
     Process::start(command, folder.path(), "wilcod")
+}
+
+fn append(path: &Path, text: &str) {
+    let old = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    write(path, &(old + text));
 }
 
 fn create_dir(path: &Path) {

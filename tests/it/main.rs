@@ -3,6 +3,16 @@
 //! Whether something was paid is never asked of the daemon: the lab's book says so. Each story has a daemon, a lab and
 //! a folder of its own.
 
+mod client;
+mod crash;
+mod demo;
+mod errors;
+mod expiry;
 mod faults;
+mod life;
 mod payment;
+mod races;
+mod secrets;
+mod start_stop;
 mod support;
+mod wire;

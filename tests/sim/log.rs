@@ -33,6 +33,11 @@ impl Log {
         locked(&self.text).push_str(&line);
     }
 
+    /// Milliseconds since the run began.
+    pub fn passed_ms(&self) -> u128 {
+        self.clock.passed().as_millis()
+    }
+
     /// The hash over everything written.
     pub fn hash(&self) -> String {
         sha256_hex(locked(&self.text).as_bytes())

@@ -45,7 +45,8 @@ pub(crate) fn code_point(c: char) -> String {
 }
 
 fn is_plain_ascii(s: &str) -> bool {
-    s.bytes().all(|b| (0x20..0x7f).contains(&b))
+    // without a way out in the middle, so that many bytes are looked at at once
+    s.bytes().fold(true, |plain, b| plain & (0x20..0x7f).contains(&b))
 }
 
 fn forbidden_everywhere(c: char) -> bool {

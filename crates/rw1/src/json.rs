@@ -42,13 +42,6 @@ pub(crate) fn message(m: &Message<'_>) -> String {
     out
 }
 
-/// `{"name":` or `,"name":`
-pub(crate) fn key(out: &mut String, before: char, name: &str) {
-    out.push(before);
-    text(out, name);
-    out.push(':');
-}
-
 pub(crate) fn text_or_null(out: &mut String, s: &str) {
     if s.is_empty() {
         out.push_str("null")
@@ -77,6 +70,13 @@ pub(crate) fn value(out: &mut String, value: &Value<'_>, comma: &str) {
 
 pub(crate) fn text(out: &mut String, s: &str) {
     out.push('"');
+    // nearly always; without a way out in the middle, so that many bytes are looked at at once
+    let plain = |b: u8| (b >= 0x20) & (b != b'"') & (b != b'\\');
+    if s.bytes().fold(true, |all, b| all & plain(b)) {
+        out.push_str(s);
+        out.push('"');
+        return;
+    }
     let mut from = 0;
     for (at, b) in s.bytes().enumerate() {
         let short = match b {

@@ -156,11 +156,11 @@ impl<'p> Judge<'p> {
             );
             errors.push(Problem::new(Code::BadCharacter, text).slot("tail"));
         }
-        if head.ends_with(' ') || head.as_bytes().windows(2).any(|pair| pair == b"  ") {
+        if head.ends_with(' ') || has_pair(head, b' ') {
             let text = "more than one space in a row; one space separates two tokens";
             warnings.push(Problem::new(Code::ExtraSpaces, text));
         }
-        let mut tokens = head.split(' ').filter(|token| !token.is_empty());
+        let mut tokens = tokens(head);
         let (Some(version), Some(kind), Some(id)) = (tokens.next(), tokens.next(), tokens.next()) else {
             errors.push(Problem::new(
                 Code::TooFewTokens,
@@ -217,6 +217,10 @@ fn outer_whitespace() -> Problem {
 
 /// The part before ` // ` and the tail after it. A line may also end in ` //`: its tail is empty.
 fn split_tail(line: &str) -> (&str, Option<&str>) {
+    // Most lines have no tail, and this is much quicker to see than where one would begin.
+    if !has_pair(line, b'/') {
+        return (line, None);
+    }
     if let Some((head, tail)) = line.split_once(" // ") {
         return (head, Some(tail));
     }
@@ -226,14 +230,47 @@ fn split_tail(line: &str) -> (&str, Option<&str>) {
     }
 }
 
+// The three below read every byte of every line. The library's own, by character, call a comparison for each match.
+
+/// Whether this ASCII byte stands twice in a row.
+fn has_pair(s: &str, byte: u8) -> bool {
+    let bytes = s.as_bytes();
+    let next = bytes.get(1..).unwrap_or_default();
+    // Without a way out in the middle, so that many bytes are looked at at once.
+    let twice = |found, (a, b): (&u8, &u8)| found | ((*a == byte) & (*b == byte));
+    bytes.iter().zip(next).fold(false, twice)
+}
+
+/// What stands before and after the first of this ASCII byte.
+fn cut(s: &str, byte: u8) -> Option<(&str, &str)> {
+    let at = s.bytes().position(|b| b == byte)?;
+    Some((&s[..at], &s[at + 1..]))
+}
+
+/// What stands between spaces.
+fn tokens(head: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(head);
+    let next = move || {
+        let (token, after) = match cut(rest?, b' ') {
+            Some((token, after)) => (token, Some(after)),
+            None => (rest?, None),
+        };
+        rest = after;
+        Some(token)
+    };
+    std::iter::from_fn(next).filter(|token| !token.is_empty())
+}
+
 /// The `key=value` tokens. Each that is not one is an error and is left out.
 fn collect<'a>(tokens: impl Iterator<Item = &'a str>, errors: &mut Vec<Problem>) -> Vec<(&'a str, &'a str)> {
     let mut seen: Vec<(&str, &str)> = Vec::with_capacity(16);
     // a line of ordinary length is searched as it is; a very long one gets an index
     let mut index: BTreeSet<&str> = BTreeSet::new();
     const INDEX_FROM: usize = 40;
+    // one bit for all keys that look alike: where it is not set, there is nothing to search
+    let mut marks = 0u64;
     for token in tokens {
-        let Some((key, value)) = token.split_once('=') else {
+        let Some((key, value)) = cut(token, b'=') else {
             let text = format!("'{token}' is not key=value; only RW1, the type and the id stand alone");
             errors.push(Problem::new(Code::NotKeyValue, text).got(token));
             continue;
@@ -249,7 +286,7 @@ fn collect<'a>(tokens: impl Iterator<Item = &'a str>, errors: &mut Vec<Problem>)
             continue;
         }
         let known = match seen.len() < INDEX_FROM {
-            true => seen.iter().any(|(k, _)| *k == key),
+            true => marks & mark(key) != 0 && seen.iter().any(|(k, _)| *k == key),
             false => index.contains(key),
         };
         if known {
@@ -273,6 +310,7 @@ fn collect<'a>(tokens: impl Iterator<Item = &'a str>, errors: &mut Vec<Problem>)
             continue;
         }
         seen.push((key, value));
+        marks |= mark(key);
         match seen.len() {
             n if n == INDEX_FROM => index.extend(seen.iter().map(|(k, _)| *k)),
             n if n > INDEX_FROM => {
@@ -282,6 +320,12 @@ fn collect<'a>(tokens: impl Iterator<Item = &'a str>, errors: &mut Vec<Problem>)
         }
     }
     seen
+}
+
+fn mark(key: &str) -> u64 {
+    let bytes = key.as_bytes();
+    let ends = [bytes.first(), bytes.last()].map(|b| b.copied().map_or(0, usize::from));
+    1 << ((ends[0] * 5 + ends[1] * 3 + bytes.len()) % 64)
 }
 
 /// The message from its slots, and the rules that look at several of them.

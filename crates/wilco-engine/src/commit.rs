@@ -21,6 +21,9 @@ use crate::prepare::id_taken;
 
 const TRIES: u32 = 8;
 
+/// How often a waiting caller looks whether its act still runs, once the daemon is stopping.
+const STOPPING_LOOK: Duration = Duration::from_millis(50);
+
 /// How long a commit waits for another caller's claim of the same act to be written: one write of the store.
 const CLAIM_WAIT: Duration = Duration::from_secs(10);
 
@@ -269,10 +272,17 @@ pub(crate) async fn until_closed(
         if act.state().is_final() || matches!(act.state(), State::Lapsed) {
             return Ok(act);
         }
+        let stopping = engine.stopping().is_cancelled();
+        // Nobody looks up any more; what is still being executed here may yet answer within the grace.
+        if stopping && !(act.state() == State::Executing && engine.running.contains(act_id)) {
+            return Ok(act);
+        }
         tokio::select! {
             biased;
             () = tokio::time::sleep_until(deadline) => return engine.reload(act_id).await,
-            () = engine.stopping().cancelled() => return engine.reload(act_id).await,
+            () = engine.grace_over().cancelled() => return Ok(act),
+            () = engine.stopping().cancelled(), if !stopping => {}
+            () = tokio::time::sleep(STOPPING_LOOK), if stopping => {}
             // Another daemon may be the one that writes: its hint can be lost, the row cannot.
             () = tokio::time::sleep(engine.config.poll_interval) => {}
             () = changed => {}

@@ -38,6 +38,7 @@ pub struct Engine {
     chance: Arc<dyn crate::Chance>,
     tasks: TaskTracker,
     stopping: CancellationToken,
+    grace_over: CancellationToken,
     draining: AtomicBool,
 }
 
@@ -89,6 +90,7 @@ impl Engine {
             stats: Stats::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
+            grace_over: CancellationToken::new(),
             draining: AtomicBool::new(false),
         });
         engine.check_orphans().await?;
@@ -239,6 +241,7 @@ impl Engine {
                 left = self.running.len(),
                 "stopping before every execution ended; the next start looks them up"
             );
+            self.grace_over.cancel();
         }
         let left = self.running.len();
         self.keeper.close().await;
@@ -331,6 +334,11 @@ impl Engine {
     /// Fires when the daemon is stopping.
     pub(crate) fn stopping(&self) -> &CancellationToken {
         &self.stopping
+    }
+
+    /// Fires when a stopping daemon waits no longer for what runs.
+    pub(crate) fn grace_over(&self) -> &CancellationToken {
+        &self.grace_over
     }
 
     /// Writes what `decide` returns, at the store's own instant. An error of the decision writes nothing.

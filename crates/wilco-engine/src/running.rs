@@ -35,6 +35,10 @@ impl Running {
         lock(&self.in_flight).clone()
     }
 
+    pub(crate) fn contains(&self, act_id: ActId) -> bool {
+        lock(&self.in_flight).contains(&act_id)
+    }
+
     pub(crate) fn len(&self) -> usize {
         lock(&self.in_flight).len()
     }

@@ -101,13 +101,13 @@ impl Findings {
     }
 }
 
-/// What the writes before this one have changed in the same transaction.
+/// What the writes before this one have touched in the same transaction: acts, and names given out.
 #[derive(Default)]
 pub(crate) struct Earlier {
-    acts: HashMap<ActId, Act>,
-    handoffs: HashMap<(String, String), ActId>,
+    acts: HashSet<ActId>,
+    handoffs: HashSet<(String, String)>,
     messages: HashSet<(String, String)>,
-    undos: HashMap<ActId, ActId>,
+    undos: HashSet<ActId>,
 }
 
 /// What is to be done with a write.
@@ -116,7 +116,7 @@ pub(crate) enum Judged {
     Fits,
     /// Nothing of it may be written.
     Refused(Written),
-    /// It builds on a write of the same transaction: it must wait for the next one.
+    /// It meets a write of the same transaction: it waits for the next one, when that write stands or does not.
     Wait,
     /// It makes no sense.
     Wrong(StoreError),
@@ -153,12 +153,6 @@ pub(crate) fn sealed(changes: Vec<Change>, at: Timestamp) -> Result<Sealed, Stor
 pub(crate) fn judge(write: &Sealed, found: &Findings, earlier: &Earlier) -> Judged {
     for (i, change) in write.changes.iter().enumerate() {
         let id = change.act.act_id;
-        if let Some(current) = earlier.acts.get(&id) {
-            if change.expect == Expect::Version(current.version) {
-                return Judged::Wait;
-            }
-            return stale(id, Some(Box::new(current.clone())));
-        }
         if let Some(current) = found.stale.get(&i) {
             return stale(id, current.clone());
         }
@@ -170,29 +164,26 @@ pub(crate) fn judge(write: &Sealed, found: &Findings, earlier: &Earlier) -> Judg
                 problem: "the change was not made from the row as it stands".to_owned(),
             });
         }
-        if change.expect == Expect::Absent {
-            let name = (change.act.thread.clone(), change.act.handoff.id.clone());
-            let holder = earlier.handoffs.get(&name).and_then(|id| earlier.acts.get(id));
-            let holder = holder.cloned().map(Box::new);
-            if let Some(holder) = holder.or_else(|| found.handoff.get(&i).cloned()) {
-                return taken(Taken::Handoff(holder));
-            }
+        if let Some(holder) = found.handoff.get(&i) {
+            return taken(Taken::Handoff(holder.clone()));
         }
-        if let Some(of) = change.act.undo_of {
-            let holders = [earlier.undos.get(&of), found.undo.get(&i)];
-            let held = |holder: &ActId| *holder != id && !lets_go(write, earlier, *holder, of);
-            if holders.into_iter().flatten().any(held) {
-                return taken(Taken::Undo { of });
-            }
+        if let Some(of) = change.act.undo_of
+            && let Some(holder) = found.undo.get(&i)
+            && *holder != id
+            && !lets_go(write, *holder, of)
+        {
+            return taken(Taken::Undo { of });
         }
         for message_id in change.entries.iter().filter_map(|e| e.message_id.as_ref()) {
-            let in_batch = (change.act.thread.clone(), message_id.clone());
-            if earlier.messages.contains(&in_batch) || found.messages.contains(&(i, message_id.clone())) {
+            if found.messages.contains(&(i, message_id.clone())) {
                 return taken(Taken::Message {
                     message_id: message_id.clone(),
                 });
             }
         }
+    }
+    if earlier.meets(write) {
+        return Judged::Wait;
     }
     Judged::Fits
 }
@@ -201,26 +192,35 @@ impl Earlier {
     /// Takes a write that fits into account for those that follow.
     pub(crate) fn add(&mut self, write: &Sealed) {
         for (change, act) in write.changes.iter().zip(&write.acts) {
-            if let Some(of) = act.undo_of {
-                self.undos.insert(of, act.act_id);
-            }
+            self.acts.insert(act.act_id);
+            self.undos.extend(act.undo_of);
             if change.expect == Expect::Absent {
-                let name = (act.thread.clone(), act.handoff.id.clone());
-                self.handoffs.insert(name, act.act_id);
+                self.handoffs.insert((act.thread.clone(), act.handoff.id.clone()));
             }
             for message_id in change.entries.iter().filter_map(|e| e.message_id.as_ref()) {
                 self.messages.insert((act.thread.clone(), message_id.clone()));
             }
-            self.acts.insert(act.act_id, act.clone());
         }
+    }
+
+    /// Whether the write touches an act or wants a name that one before it did.
+    fn meets(&self, write: &Sealed) -> bool {
+        write.changes.iter().any(|change| {
+            let act = &change.act;
+            let name = |id: &str| (act.thread.clone(), id.to_owned());
+            let mut messages = change.entries.iter().filter_map(|e| e.message_id.as_ref());
+            self.acts.contains(&act.act_id)
+                || act.undo_of.is_some_and(|of| self.undos.contains(&of))
+                || (change.expect == Expect::Absent && self.handoffs.contains(&name(&act.handoff.id)))
+                || messages.any(|id| self.messages.contains(&name(id)))
+        })
     }
 }
 
-/// The holder no longer reverses `of` once this write and those before it are made.
-fn lets_go(write: &Sealed, earlier: &Earlier, holder: ActId, of: ActId) -> bool {
+/// The holder no longer reverses `of` once this write is made.
+fn lets_go(write: &Sealed, holder: ActId, of: ActId) -> bool {
     let here = write.acts.iter().find(|a| a.act_id == holder);
-    here.or_else(|| earlier.acts.get(&holder))
-        .is_some_and(|act| act.undo_of != Some(of))
+    here.is_some_and(|act| act.undo_of != Some(of))
 }
 
 /// The column in which a change differs from the row it says it was made from.
@@ -298,6 +298,10 @@ fn keepable(change: &Change) -> Result<(), (&'static str, &'static str, &'static
         ("profile", &act.handoff.profile),
         ("principal", &act.principal),
         ("likeness", act.likeness.as_deref().unwrap_or("")),
+        (
+            "profile_digest",
+            act.offer().map_or("", |o| o.frozen.profile_digest.as_str()),
+        ),
     ];
     if let Some((column, _)) = texts.into_iter().find(|(_, text)| text.contains('\0')) {
         return Err(("acts", column, NUL));

@@ -23,15 +23,8 @@ pub(crate) struct ActOut<'a> {
     handoff_id: &'a str,
     version: u64,
     state: &'a str,
-    ho_line: &'a str,
-    sender: &'a str,
-    receiver: &'a str,
-    item: &'a str,
-    ask: &'a str,
-    profile: &'a str,
     principal: &'a str,
     attempt: u32,
-    created_at: Timestamp,
     updated_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
     due_at: Option<Timestamp>,
@@ -44,14 +37,37 @@ pub(crate) struct ActOut<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     undo_of: Option<ActId>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    likeness: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     profile_digest: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     contract: Option<&'a Contract>,
     tokens: &'a [TokenRecord],
     waiting: &'a [WaitingCancel],
     stage: &'a Stage,
+    /// Only in an act that is new: it is written with its handoff.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    handoff: Option<HandoffOut<'a>>,
+}
+
+/// The handoff of an act, as JSON: what does not change once it has come.
+#[derive(Serialize)]
+pub(crate) struct HandoffOut<'a> {
+    ho_line: &'a str,
+    sender: &'a str,
+    receiver: &'a str,
+    item: &'a str,
+    ask: &'a str,
+    profile: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    likeness: Option<&'a str>,
+    created_at: Timestamp,
+}
+
+/// A handoff for a tombstone that may have waited for it.
+#[derive(Serialize)]
+pub(crate) struct ArrivalOut<'a> {
+    act_id: ActId,
+    #[serde(flatten)]
+    handoff: HandoffOut<'a>,
 }
 
 /// A journal row to be written, as JSON.
@@ -72,8 +88,16 @@ pub(crate) struct RowOut<'a> {
 }
 
 impl<'a> ActOut<'a> {
-    /// `act` as it will stand, made from the row as it is in `before`.
-    pub(crate) fn new(act: &'a Act, was: u64, was_head: &'a str) -> ActOut<'a> {
+    /// An act that is new.
+    pub(crate) fn fresh(act: &'a Act) -> ActOut<'a> {
+        ActOut {
+            handoff: Some(HandoffOut::new(act)),
+            ..ActOut::changed(act, 0, "")
+        }
+    }
+
+    /// An act as it will stand, made from version `was` and journal head `was_head`.
+    pub(crate) fn changed(act: &'a Act, was: u64, was_head: &'a str) -> ActOut<'a> {
         let frozen = act.offer().map(|o| &o.frozen);
         ActOut {
             act_id: act.act_id,
@@ -83,15 +107,8 @@ impl<'a> ActOut<'a> {
             handoff_id: &act.handoff.id,
             version: act.version,
             state: act.state().as_str(),
-            ho_line: &act.handoff.line,
-            sender: &act.handoff.sender,
-            receiver: &act.handoff.receiver,
-            item: &act.handoff.item,
-            ask: &act.handoff.ask,
-            profile: &act.handoff.profile,
             principal: &act.principal,
             attempt: act.attempt,
-            created_at: act.created_at,
             updated_at: act.updated_at,
             due_at: act.due_at(),
             limit_at: act.limit,
@@ -100,12 +117,37 @@ impl<'a> ActOut<'a> {
             lines: act.lines,
             long_ids: act.long_ids,
             undo_of: act.undo_of,
-            likeness: act.likeness.as_deref(),
             profile_digest: frozen.map(|f| f.profile_digest.as_str()),
             contract: frozen.map(|f| &f.contract),
             tokens: &act.tokens,
             waiting: &act.waiting,
             stage: &act.stage,
+            handoff: None,
+        }
+    }
+}
+
+impl<'a> HandoffOut<'a> {
+    fn new(act: &'a Act) -> HandoffOut<'a> {
+        HandoffOut {
+            ho_line: &act.handoff.line,
+            sender: &act.handoff.sender,
+            receiver: &act.handoff.receiver,
+            item: &act.handoff.item,
+            ask: &act.handoff.ask,
+            profile: &act.handoff.profile,
+            likeness: act.likeness.as_deref(),
+            created_at: act.created_at,
+        }
+    }
+}
+
+impl<'a> ArrivalOut<'a> {
+    /// The handoff this act holds.
+    pub(crate) fn new(act: &'a Act) -> ArrivalOut<'a> {
+        ArrivalOut {
+            act_id: act.act_id,
+            handoff: HandoffOut::new(act),
         }
     }
 }

@@ -83,6 +83,8 @@ pub struct Recovery {
     pub lookup_pause_max_ms: u32,
     /// Lookups without an answer before a person is called.
     pub lookups_before_escalation: u32,
+    /// Seconds this daemon must itself have watched another daemon's overdue claim unchanged before it takes it over.
+    pub takeover_after_s: u32,
 }
 
 /// `[lab]`: the loopback counterparties started beside the daemon.
@@ -152,6 +154,7 @@ impl Default for Recovery {
             lookup_pause_ms: 2_000,
             lookup_pause_max_ms: 300_000,
             lookups_before_escalation: 10,
+            takeover_after_s: 60,
         }
     }
 }
@@ -343,6 +346,12 @@ impl Config {
             1,
             1_000_000,
         );
+        between(
+            "recovery.takeover_after_s",
+            self.recovery.takeover_after_s,
+            1,
+            86_400,
+        );
         between("lab.settle_after_s", self.lab.settle_after_s, 0, 86_400);
         if !matches!(self.lab.today.as_str(), "clock" | "start") && date_from(&self.lab.today).is_none() {
             rules.push(format!(
@@ -375,6 +384,9 @@ impl Config {
             concurrency: self.acts.concurrency,
             // The store's folder is locked by this process: whoever held a claim before is dead.
             sole_owner: true,
+            house: String::new(),
+            takeover_allowance: seconds(self.recovery.takeover_after_s),
+            poll_interval: millis(500),
             orphan,
         }
     }

@@ -9,8 +9,10 @@
 //!           run.json        from here on scripts find us
 //! ```
 
+use std::fs::DirBuilder;
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -134,11 +136,11 @@ pub struct Running {
 /// # Errors
 /// [`StartError`]: one sentence naming what is wrong and what to do.
 pub async fn start(options: ServeOptions) -> Result<Running, StartError> {
-    let data = folder(&options.data)?;
     // Refused before the folder is touched: this is the mistake a first start makes.
     if !options.listen.ip().is_loopback() {
         return Err(PortError::NotLoopback(options.listen).into());
     }
+    let data = folder(&options.data)?;
     let keeper: Arc<dyn Keeper> =
         Arc::new(SqliteKeeper::open(SqliteOptions::new(&data, Arc::new(SystemClock))).await?);
     // The folder is ours from here on; a run.json still there is from a daemon that was killed.
@@ -264,7 +266,12 @@ fn folder(path: &Path) -> Result<PathBuf, StartError> {
         path: path.to_owned(),
         source,
     };
-    std::fs::create_dir_all(path).map_err(failed)?;
+    // What others paid to whom is nobody's business: a new folder is its owner's alone.
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(failed)?;
     let path = path.canonicalize().map_err(failed)?;
     // Told here in one sentence, before a database library tells it in its own words.
     let probe = path.join(".writable");

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use prost::Message;
 use wilco_api::v1::settle_request::Outcome;
 use wilco_api::{convert, v1};
 use wilco_core::{ActId, Reason, Refusal};
@@ -24,6 +25,8 @@ const EVIDENCE_MAX: usize = 2_000;
 const PAGE_DEFAULT: u32 = 50;
 /// The most acts on a page.
 const PAGE_MAX: u32 = 500;
+/// The most bytes of a page: gRPC clients take no more than 4 MiB unless told otherwise.
+const PAGE_BYTES: usize = 3 << 20;
 
 /// Prepare.
 ///
@@ -186,6 +189,7 @@ pub async fn settle(
                     act_id,
                     done,
                     evidence: request.evidence,
+                    owner_dead: request.owner_dead,
                 },
             )
             .await?;
@@ -252,7 +256,7 @@ pub async fn list_acts(
                 .push(state.ok_or_else(|| Refusal::malformed("states", "states: one of them is no state"))?);
         }
         let given = |text: String| (!text.is_empty()).then_some(text);
-        let filter = Filter {
+        let mut filter = Filter {
             states,
             ask: given(request.ask),
             thread: given(request.thread),
@@ -263,11 +267,18 @@ pub async fn list_acts(
                 n => n.min(PAGE_MAX),
             },
         };
-        let page = app.engine.acts(caller, filter).await?;
-        Ok(v1::ListActsReply {
-            acts: page.items.iter().map(convert::act).collect(),
-            next_page_token: page.next.unwrap_or_default(),
-        })
+        loop {
+            let page = app.engine.acts(caller, filter.clone()).await?;
+            let reply = v1::ListActsReply {
+                acts: page.items.iter().map(convert::act).collect(),
+                next_page_token: page.next.unwrap_or_default(),
+            };
+            if reply.encoded_len() <= PAGE_BYTES || filter.limit <= 1 {
+                return Ok(reply);
+            }
+            // Long lines: a shorter page, from the same place.
+            filter.limit /= 2;
+        }
     }
     .await;
     app.report(&seen, &answer);

@@ -22,6 +22,9 @@ const CONNECT_TIME: Duration = Duration::from_secs(5);
 /// The longest file that is read, in bytes.
 const FILE_MAX: u64 = 1 << 20;
 
+/// The longest answer that is taken, in bytes: a page of the longest lines there are.
+const ANSWER_MAX: usize = 64 << 20;
+
 /// A daemon we can speak to, and as whom.
 pub struct Daemon {
     channel: Channel,
@@ -61,7 +64,7 @@ impl Daemon {
 
     /// The executor.
     pub fn executor(&self) -> ExecutorClient<Channel> {
-        ExecutorClient::new(self.channel.clone())
+        ExecutorClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_MAX)
     }
 
     /// The operator's calls.

@@ -119,6 +119,7 @@ pub async fn settle(daemon: &Daemon, args: &Settle, json: bool) -> Result<ExitCo
         act_id: args.act.clone(),
         outcome: outcome.into(),
         evidence: args.evidence.clone(),
+        owner_dead: false,
     };
     let answer = daemon.operator().settle(daemon.signed(request)).await;
     let reply = answer.map_err(|status| Problem::refused(&status))?.into_inner();

@@ -141,8 +141,8 @@ pub fn one(reply: &v1::GetActReply, now: i64) -> String {
         ("attempt", act.attempt.to_string()),
         ("created", act.created_at.clone()),
         ("updated", act.updated_at.clone()),
-        ("statement until", act.expires_at.clone()),
-        ("open until", act.ends_at.clone()),
+        ("statement until", while_open(act, &act.expires_at)),
+        ("open until", while_open(act, &act.ends_at)),
     ])];
     let lines = [
         ("HO", &act.ho),
@@ -230,6 +230,14 @@ fn state_and_time(act: &Act, now: i64) -> String {
     match left(act, now).as_str() {
         "" => state_of(act),
         left => format!("{}, {left} left", state_of(act)),
+    }
+}
+
+/// A limit that no longer means anything once the act is closed.
+fn while_open(act: &Act, until: &str) -> String {
+    match act.close.is_empty() {
+        true => until.to_owned(),
+        false => String::new(),
     }
 }
 

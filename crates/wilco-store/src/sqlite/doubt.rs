@@ -30,6 +30,7 @@ type Heads = HashMap<String, (i64, String)>;
 impl Writer {
     /// The true fate of each member of a batch that went wrong.
     pub(super) async fn settle_doubt(&mut self, trouble: Trouble) -> Vec<Fate> {
+        self.shared.faults.commit_failed();
         let Trouble {
             fates,
             problem,

@@ -27,8 +27,13 @@ impl Faults {
         self.locked().push(fault);
     }
 
+    /// Stays until a COMMIT was reached: a batch may be tried twice.
     pub(super) fn commit_fails(&self) -> bool {
-        self.take(|f| (*f == Fault::CommitFails).then_some(())).is_some()
+        self.locked().contains(&Fault::CommitFails)
+    }
+
+    pub(super) fn commit_failed(&self) {
+        self.locked().retain(|f| *f != Fault::CommitFails);
     }
 
     pub(super) fn commit_answer_lost(&self) -> bool {
@@ -70,6 +75,8 @@ impl Faults {
     pub(super) fn commit_fails(&self) -> bool {
         false
     }
+
+    pub(super) fn commit_failed(&self) {}
 
     pub(super) fn commit_answer_lost(&self) -> bool {
         false

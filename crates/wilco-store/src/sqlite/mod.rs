@@ -1,7 +1,7 @@
 //! A keeper in one SQLite file, for one daemon on one folder.
 //!
 //! `DIR/lock` is held for the keeper's life. One connection writes, owned by one task that groups concurrent writes into
-//! one transaction ([`writer`]); a few connections read. What happens when a transaction goes wrong is in [`doubt`].
+//! one transaction (`writer.rs`); a few connections read. What happens when a transaction goes wrong is in `doubt.rs`.
 
 mod decode;
 mod doubt;
@@ -206,3 +206,6 @@ fn down(error: impl Display) -> StoreError {
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;

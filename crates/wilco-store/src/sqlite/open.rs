@@ -34,9 +34,10 @@ const MIGRATIONS: [(i64, &str, &str); 1] = [(
 /// The one connection that writes, and the guard over its commits.
 pub(super) struct WriteConnection {
     pub(super) db: SqliteConnection,
-    /// Only while this is set does a commit go through. SQLite rolls a transaction back by itself when the disk is
-    /// full, and would then commit each later statement on its own: the guard turns those into errors.
-    pub(super) may_commit: Arc<AtomicBool>,
+    /// Whether the transaction that was begun is still open. SQLite rolls a transaction back by itself when the disk is
+    /// full, and would then commit each later statement on its own: hooks on commit and rollback keep this true to what
+    /// happens, and turn every commit but the one the transaction has coming into an error.
+    pub(super) in_transaction: Arc<AtomicBool>,
 }
 
 /// The database file of a folder.
@@ -90,16 +91,18 @@ pub(super) async fn write_connection(dir: &Path) -> Result<WriteConnection, Stor
     }
     Ok(WriteConnection {
         db,
-        may_commit: Arc::new(AtomicBool::new(false)),
+        in_transaction: Arc::new(AtomicBool::new(false)),
     })
 }
 
 impl WriteConnection {
-    /// From here on, nothing is committed but where [`Self::may_commit`] is set.
+    /// From here on, nothing is committed but what was begun with [`Self::in_transaction`] set.
     pub(super) async fn guard(&mut self) -> Result<(), sqlx::Error> {
-        let may_commit = Arc::clone(&self.may_commit);
         let mut handle = self.db.lock_handle().await?;
-        handle.set_commit_hook(move || may_commit.load(Ordering::Acquire));
+        let open = Arc::clone(&self.in_transaction);
+        handle.set_commit_hook(move || open.swap(false, Ordering::AcqRel));
+        let open = Arc::clone(&self.in_transaction);
+        handle.set_rollback_hook(move || open.store(false, Ordering::Release));
         Ok(())
     }
 

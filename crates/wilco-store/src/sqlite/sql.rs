@@ -15,18 +15,19 @@ macro_rules! act_columns {
 /// Takes the write lock at once, so that what is read from here on is what the write will meet.
 pub(super) const BEGIN: &str = "BEGIN IMMEDIATE";
 
-/// Makes everything since [`BEGIN`] durable together; an error where no transaction is open.
-pub(super) const COMMIT: &str = "COMMIT";
-
 /// Undoes everything since [`BEGIN`]; an error where no transaction is open.
 pub(super) const ROLLBACK: &str = "ROLLBACK";
 
-/// Writes a batch: $1 the acts that change, $2 the new ones, $3 their journal rows, $4 the latest instant among them.
+/// How many statements of [`WRITE`] come before its COMMIT.
+pub(super) const BEFORE_COMMIT: usize = 5;
+
+/// Writes a batch and makes it durable: $1 the acts that change and $2 how many they are, $3 the handoffs they hold, $4
+/// the new acts, $5 the journal rows, $6 the latest instant among them.
 ///
-/// Answers five counts. The first is the number of acts that were changed: each only at the version and journal head
-/// it was made from, so a smaller count than asked for means that one was stale. The second is the number of
-/// tombstones whose handoff came: a handoff that is there is never changed. A name that is taken is a unique
-/// violation. The instant is kept in the same transaction.
+/// An act is changed only at the version and journal head it was made from; where one was not, the second statement
+/// fails its table's check. A handoff is set only where a tombstone waited for it: one that is there never changes. A
+/// name that is taken is a unique violation. A statement that fails ends the call, so that COMMIT is reached only by a
+/// batch that is whole; and it is an error where the transaction is no longer open.
 pub(super) const WRITE: &str = "
 UPDATE acts SET
     version = e.value ->> 'version',
@@ -53,6 +54,8 @@ WHERE acts.act_id = e.value ->> 'act_id'
   AND acts.thread = e.value ->> 'thread'
   AND acts.handoff_id = e.value ->> 'handoff_id';
 
+UPDATE clock SET highest = $6, whole = (changes() = $2) WHERE one = 1;
+
 UPDATE acts SET
     ho_line = e.value ->> 'ho_line',
     sender = e.value ->> 'sender',
@@ -62,10 +65,8 @@ UPDATE acts SET
     profile = e.value ->> 'profile',
     likeness = e.value ->> 'likeness',
     created_at = e.value ->> 'created_at'
-FROM jsonb_each($1) AS e
-WHERE acts.act_id = e.value ->> 'act_id'
-  AND acts.ho_line = ''
-  AND e.value ->> 'ho_line' <> '';
+FROM jsonb_each($3) AS e
+WHERE acts.act_id = e.value ->> 'act_id' AND acts.ho_line = '';
 
 INSERT INTO acts (
     act_id, thread, handoff_id, version, state, ho_line, sender, receiver, item, ask, profile, principal, attempt,
@@ -80,15 +81,15 @@ SELECT
     e.value ->> 'seq', e.value ->> 'head', e.value ->> 'lines', e.value ->> 'long_ids', e.value ->> 'undo_of',
     e.value ->> 'likeness', e.value ->> 'profile_digest', e.value -> 'contract', e.value -> 'tokens',
     e.value -> 'waiting', e.value -> 'stage'
-FROM jsonb_each($2) AS e;
+FROM jsonb_each($4) AS e;
 
 INSERT INTO journal (act_id, seq, kind, thread, message_id, body, body_sha256, principal, at, hash)
 SELECT
     e.value ->> 'act_id', e.value ->> 'seq', e.value ->> 'kind', e.value ->> 'thread', e.value ->> 'message_id',
     e.value ->> 'body', e.value ->> 'body_sha256', e.value ->> 'principal', e.value ->> 'at', e.value ->> 'hash'
-FROM jsonb_each($3) AS e;
+FROM jsonb_each($5) AS e;
 
-UPDATE clock SET highest = $4 WHERE one = 1";
+COMMIT";
 
 /// Takes the reversals off the acts in $1 before [`WRITE`] sets them anew, so that one write can pass a reversal from
 /// one act to another.

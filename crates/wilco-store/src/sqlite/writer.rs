@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!  write ─┐                     ┌ decide each, with the instant
-//!  write ─┼─ queue ─► BEGIN ────┤ judge each against those before it ──► write them all ──► COMMIT ──► answer
-//!  write ─┘                     └ (refused ones are left out)                      │           │
-//!                                                                                  │ refused   │ error, or no
-//!                                                     look closer, once: ROLLBACK ◄┘           ▼ transaction
-//!                                                     and BEGIN, reading what stands         doubt
+//!  write ─┼─ queue ─► BEGIN ────┤ judge each against those before it ──► write them all; COMMIT ──► answer
+//!  write ─┘                     └ (refused ones are left out)                  │    │
+//!                                                                      refused │    │ any other error
+//!                                          look closer, once: ROLLBACK and ◄───┘    ▼
+//!                                          BEGIN, reading what stands             doubt
 //! ```
 //!
 //! The first try asks nothing: it writes, and the database refuses what is stale or taken. Only then is the batch undone,
@@ -31,7 +31,7 @@ use super::open::WriteConnection;
 use super::{Shared, down, sql};
 use crate::StoreError;
 use crate::judge::{Earlier, Findings, Judged, Sealed, judge, sealed};
-use crate::record::{ActOut, RowOut};
+use crate::record::{ActOut, ArrivalOut, RowOut};
 
 /// The most writes made durable by one flush.
 const MOST_MEMBERS: usize = 256;
@@ -77,7 +77,8 @@ enum End {
 #[derive(Default)]
 struct Parcel {
     updates: Json,
-    updated: u64,
+    updated: i64,
+    arrivals: Json,
     inserts: Json,
     rows: Json,
     latest: i64,
@@ -139,6 +140,7 @@ impl Writer {
         self.run_sql(sql::BEGIN)
             .await
             .map_err(|e| Trouble::before(&e, jobs))?;
+        self.connection.in_transaction.store(true, Ordering::Release);
         if !closer {
             self.gather(jobs);
         }
@@ -160,29 +162,20 @@ impl Writer {
             };
         }
         match self.write(parcel).await {
-            Ok(true) => {}
-            Ok(false) if closer => {
-                let problem = "the database refused what had been found in order".to_owned();
-                return Err(Trouble {
-                    fates,
-                    problem,
-                    committing: false,
-                });
-            }
-            Ok(false) => {
-                return match self.run_sql(sql::ROLLBACK).await {
-                    Ok(()) => Ok(End::LookCloser),
-                    Err(e) => Err(Trouble::at(&e, fates, false)),
-                };
-            }
-            Err(e) => return Err(Trouble::at(&e, fates, false)),
-        }
-        match self.commit().await {
-            Ok(()) => Ok(End::Stands(fates)),
-            Err(problem) => Err(Trouble {
+            Ok(true) => Ok(End::Stands(fates)),
+            Ok(false) if closer => Err(Trouble {
+                fates,
+                problem: "the database refused what had been found in order".to_owned(),
+                committing: false,
+            }),
+            Ok(false) => match self.run_sql(sql::ROLLBACK).await {
+                Ok(()) => Ok(End::LookCloser),
+                Err(e) => Err(Trouble::at(&e, fates, false)),
+            },
+            Err((problem, committing)) => Err(Trouble {
                 fates,
                 problem,
-                committing: true,
+                committing,
             }),
         }
     }
@@ -219,50 +212,52 @@ impl Writer {
         decided
     }
 
-    /// Writes the parcel; `false` where a member was stale or a name taken.
-    async fn write(&mut self, parcel: Parcel) -> Result<bool, sqlx::Error> {
+    /// Writes the parcel and commits; `false` where a member was stale or a name taken, and nothing was committed. An
+    /// error says whether COMMIT may have been carried out.
+    async fn write(&mut self, parcel: Parcel) -> Result<bool, (String, bool)> {
+        let before = |e: sqlx::Error| (e.to_string(), false);
         if let Some(fault) = self.shared.faults.runs() {
-            self.run_sql(fault).await?;
+            self.run_sql(fault).await.map_err(before)?;
+        }
+        if self.shared.faults.commit_fails() {
+            self.connection.in_transaction.store(false, Ordering::Release);
         }
         let updates = parcel.updates.close();
         if parcel.reverses {
             let let_go = sqlx::query(sql::LET_GO).bind(updates.clone());
-            let_go.execute(&mut self.connection.db).await?;
+            let let_go = let_go.execute(&mut self.connection.db).await;
+            let_go.map_err(before)?;
         }
         let query = sqlx::query(sql::WRITE)
             .bind(updates)
+            .bind(parcel.updated)
+            .bind(parcel.arrivals.close())
             .bind(parcel.inserts.close())
             .bind(parcel.rows.close())
             .bind(parcel.latest);
         let mut steps = self.connection.db.fetch_many(query);
-        let mut counts = Vec::with_capacity(5);
+        let mut done = 0;
         while let Some(step) = steps.next().await {
             match step {
-                Ok(Either::Left(done)) => counts.push(done.rows_affected()),
+                Ok(Either::Left(_)) => done += 1,
                 Ok(Either::Right(_)) => {}
-                Err(e) if is_taken(&e) => return Ok(false),
-                Err(e) => return Err(e),
+                Err(e) if done < sql::BEFORE_COMMIT && is_refusal(&e) => return Ok(false),
+                Err(e) => {
+                    // Only the database itself can say that it stopped at an earlier statement.
+                    let earlier = done < sql::BEFORE_COMMIT && e.as_database_error().is_some();
+                    return Err((e.to_string(), !earlier));
+                }
             }
         }
-        match counts.as_slice() {
-            [updated, _, _, _, 1] => Ok(*updated == parcel.updated),
-            other => Err(sqlx::Error::Protocol(format!(
-                "the batch's statements answered {other:?}"
-            ))),
+        drop(steps);
+        if done != sql::BEFORE_COMMIT + 1 {
+            return Err((format!("the batch ended after {done} statements"), true));
         }
-    }
-
-    async fn commit(&mut self) -> Result<(), String> {
-        let may_commit = Arc::clone(&self.connection.may_commit);
-        may_commit.store(!self.shared.faults.commit_fails(), Ordering::Release);
-        let committed = self.run_sql(sql::COMMIT).await;
-        may_commit.store(false, Ordering::Release);
-        committed.map_err(|e| e.to_string())?;
         if self.shared.faults.commit_answer_lost() {
-            return Err("its answer was lost".to_owned());
+            return Err(("the answer to COMMIT was lost".to_owned(), true));
         }
         self.shared.counters.flushes.fetch_add(1, Ordering::Relaxed);
-        Ok(())
+        Ok(true)
     }
 
     async fn run_sql(&mut self, statement: &'static str) -> Result<(), sqlx::Error> {
@@ -360,36 +355,46 @@ fn judge_all(
 impl Parcel {
     /// Adds the whole write, or nothing of it.
     fn add(&mut self, write: &Sealed) -> Result<(), StoreError> {
-        let (mut updates, mut inserts, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut updates, mut arrivals) = (Vec::new(), Vec::new());
+        let (mut inserts, mut rows) = (Vec::new(), Vec::new());
         let mut updated = 0;
         for (change, act) in write.changes.iter().zip(&write.acts) {
             match change.expect {
                 Expect::Version(was) => {
                     updated += 1;
                     self.reverses |= act.undo_of.is_some();
-                    updates.push(ActOut::new(act, was, &change.act.head));
+                    updates.push(ActOut::changed(act, was, &change.act.head));
+                    if !act.is_tombstone() {
+                        arrivals.push(ArrivalOut::new(act));
+                    }
                 }
-                Expect::Absent => inserts.push(ActOut::new(act, 0, "")),
+                Expect::Absent => inserts.push(ActOut::fresh(act)),
             }
         }
         for (act, sealed) in write.acts.iter().zip(&write.rows) {
             rows.extend(sealed.iter().map(|row| RowOut::new(act, row)));
         }
-        let before = (self.updates.0.len(), self.inserts.0.len(), self.rows.0.len());
+        let before = self.lengths();
         let added = self
             .updates
             .extend(&updates)
+            .and_then(|()| self.arrivals.extend(&arrivals))
             .and_then(|()| self.inserts.extend(&inserts))
             .and_then(|()| self.rows.extend(&rows));
         if added.is_err() {
-            self.updates.0.truncate(before.0);
-            self.inserts.0.truncate(before.1);
-            self.rows.0.truncate(before.2);
+            self.updates.0.truncate(before[0]);
+            self.arrivals.0.truncate(before[1]);
+            self.inserts.0.truncate(before[2]);
+            self.rows.0.truncate(before[3]);
             return added;
         }
         self.updated += updated;
         self.latest = self.latest.max(write.at.0);
         Ok(())
+    }
+
+    fn lengths(&self) -> [usize; 4] {
+        [&self.updates, &self.arrivals, &self.inserts, &self.rows].map(|json| json.0.len())
     }
 }
 
@@ -421,10 +426,10 @@ impl Json {
     }
 }
 
-fn is_taken(error: &sqlx::Error) -> bool {
-    error
-        .as_database_error()
-        .is_some_and(|e| e.kind() == ErrorKind::UniqueViolation)
+/// A name was taken, or an act was at another version.
+fn is_refusal(error: &sqlx::Error) -> bool {
+    let kind = error.as_database_error().map(|e| e.kind());
+    matches!(kind, Some(ErrorKind::UniqueViolation | ErrorKind::CheckViolation))
 }
 
 // A caller that hung up does not want to know.

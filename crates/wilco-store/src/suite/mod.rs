@@ -3,7 +3,7 @@
 //! Each case is a function that takes a fresh keeper and the clock it runs on, and panics where a promise of the port
 //! is broken. [`keeper_suite!`](crate::keeper_suite) makes one test of each:
 //!
-//! ```ignore
+//! ```text
 //! async fn fresh(clock: Arc<HandClock>) -> (Arc<dyn Keeper>, impl Sized) { … }
 //! wilco_store::keeper_suite!(fresh);
 //! ```

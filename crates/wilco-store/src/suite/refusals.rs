@@ -42,7 +42,8 @@ pub async fn a_handoff_id_is_taken_once_in_a_thread(keeper: &dyn Keeper, _: &Han
         let mut act = sample::prepared(2, first.created_at);
         act.handoff.id.clone_from(&first.handoff.id);
         thread.clone_into(&mut act.thread);
-        Change { unless_twin: None,
+        Change {
+            unless_twin: None,
             expect: Expect::Absent,
             act,
             entries: Vec::new(),
@@ -224,7 +225,8 @@ pub async fn a_write_that_makes_no_sense_is_named(keeper: &dyn Keeper, _: &HandC
         (
             "acts",
             "version",
-            vec![Change { unless_twin: None,
+            vec![Change {
+                unless_twin: None,
                 expect: Expect::Version(7),
                 act: act.clone(),
                 entries: Vec::new(),

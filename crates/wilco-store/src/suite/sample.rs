@@ -199,7 +199,8 @@ pub fn insert(act: Act) -> Change {
     if let Some(offer) = act.offer() {
         entries.push(Entry::line(&offer.rb_id, &offer.statement, OURSELVES));
     }
-    Change { unless_twin: None,
+    Change {
+        unless_twin: None,
         expect: Expect::Absent,
         act,
         entries,
@@ -209,7 +210,8 @@ pub fn insert(act: Act) -> Change {
 /// A change of an act as it stands.
 #[must_use]
 pub fn update(act: Act, entries: Vec<Entry>) -> Change {
-    Change { unless_twin: None,
+    Change {
+        unless_twin: None,
         expect: Expect::Version(act.version),
         act,
         entries,

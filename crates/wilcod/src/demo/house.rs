@@ -20,7 +20,6 @@ const START_TIME: Duration = Duration::from_secs(60);
 /// Everything the demo started.
 pub struct House {
     folder: PathBuf,
-    keep: bool,
     lab: Child,
     daemon: Child,
     /// The practice bank.
@@ -38,7 +37,7 @@ impl House {
     ///
     /// # Errors
     /// What could not be had.
-    pub async fn build(keep: bool) -> Result<House, DemoError> {
+    pub async fn build() -> Result<House, DemoError> {
         let name = random::bytes::<6>().map_err(|e| DemoError::House(e.to_string()))?;
         let folder =
             std::env::temp_dir().join(format!("wilco-demo-{}", data_encoding::HEXLOWER.encode(&name)));
@@ -58,7 +57,6 @@ impl House {
         let mut lab = spawn(
             &folder,
             "bank",
-            keep,
             &[
                 "lab",
                 "--data",
@@ -74,14 +72,13 @@ impl House {
         let config = folder.join("wilcod.toml");
         files::write_whole(&config, 0o644, &settings(&lab_url, &lab_data))
             .map_err(|e| DemoError::House(e.to_string()))?;
-        let mut daemon = start_daemon(&folder, keep, SocketAddr::from(([127, 0, 0, 1], 0)))?;
+        let mut daemon = start_daemon(&folder, SocketAddr::from(([127, 0, 0, 1], 0)))?;
         let data = folder.join("data");
         let url = ready(&folder, "daemon", &data, &mut daemon).await?;
         let key = key_of(&data, "scheduler")?;
         sweeper.disarm();
         Ok(House {
             folder,
-            keep,
             lab,
             daemon,
             lab_url,
@@ -120,7 +117,7 @@ impl House {
     pub async fn daemon_restart(&mut self) -> Result<(), DemoError> {
         let address = self.url.trim_start_matches("http://").parse();
         let listen = address.map_err(|_| DemoError::House(format!("{} is no address", self.url)))?;
-        self.daemon = start_daemon(&self.folder, self.keep, listen)?;
+        self.daemon = start_daemon(&self.folder, listen)?;
         self.url = ready(
             &self.folder,
             "daemon",
@@ -162,17 +159,17 @@ impl House {
             pids.join(" "),
             self.folder.display()
         ));
+        // Dropping it would end both.
+        std::mem::forget(self);
     }
 }
 
 impl Drop for House {
     fn drop(&mut self) {
-        if !self.keep {
-            // The processes are killed when their handles are dropped; what they still write is of no use.
-            let _ = self.daemon.start_kill();
-            let _ = self.lab.start_kill();
-            let _ = std::fs::remove_dir_all(&self.folder);
-        }
+        // What they still write is of no use to anyone; their handles kill them again, in case this fails.
+        let _ = self.daemon.start_kill();
+        let _ = self.lab.start_kill();
+        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -208,18 +205,17 @@ fn settings(lab_url: &str, lab_data: &Path) -> String {
     )
 }
 
-fn start_daemon(folder: &Path, keep: bool, listen: SocketAddr) -> Result<Child, DemoError> {
+fn start_daemon(folder: &Path, listen: SocketAddr) -> Result<Child, DemoError> {
     let (data, config) = (text(&folder.join("data")), text(&folder.join("wilcod.toml")));
     let listen = listen.to_string();
     spawn(
         folder,
         "daemon",
-        keep,
         &["serve", "--data", &data, "--listen", &listen, "--config", &config],
     )
 }
 
-fn spawn(folder: &Path, name: &str, keep: bool, arguments: &[&str]) -> Result<Child, DemoError> {
+fn spawn(folder: &Path, name: &str, arguments: &[&str]) -> Result<Child, DemoError> {
     let failed = |e: std::io::Error| DemoError::House(format!("the {name} cannot be started: {e}"));
     let log = File::options()
         .create(true)
@@ -233,7 +229,7 @@ fn spawn(folder: &Path, name: &str, keep: bool, arguments: &[&str]) -> Result<Ch
         .stderr(log)
         // A Ctrl-C is the demo's to answer: it ends its processes in order.
         .process_group(0)
-        .kill_on_drop(!keep)
+        .kill_on_drop(true)
         .spawn()
         .map_err(failed)
 }

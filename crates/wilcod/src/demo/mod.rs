@@ -40,7 +40,7 @@ pub enum DemoError {
 /// # Errors
 /// [`DemoError`]: it did not end as it should.
 pub async fn run(play: Play, keep: bool) -> Result<(), DemoError> {
-    let mut house = House::build(keep).await?;
+    let mut house = House::build().await?;
     let ended = play::play(play, &mut house).await;
     if keep {
         house.leave_running();

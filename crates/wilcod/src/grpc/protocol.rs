@@ -22,8 +22,6 @@ impl Service {
     }
 
     /// The profile to judge by: none when none is given, and then the line's own `p=` decides.
-    // tonic's own signatures carry the status unboxed.
-    #[allow(clippy::result_large_err)]
     fn known<'a>(&self, profile: &'a str) -> Result<Option<&'a str>, Status> {
         let name = given(profile);
         match self.profiles().find(name) {
@@ -204,7 +202,6 @@ fn given(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }
 
-#[allow(clippy::result_large_err)]
 fn instant<'a>(field: &str, text: &'a str) -> Result<Option<&'a str>, Status> {
     match given(text) {
         Some(text) if !rw1::is_minute(text) => {

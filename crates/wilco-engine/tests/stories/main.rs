@@ -1,0 +1,14 @@
+//! The executor's promises, as stories: what callers, counterparties, clocks and stores do to it, and what is true
+//! afterwards.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod cancels;
+mod doubt;
+mod flow;
+mod ids;
+mod keeping;
+mod paths;
+mod races;
+mod undo;

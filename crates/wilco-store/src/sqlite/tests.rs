@@ -1,0 +1,78 @@
+//! Every question walks an index: no plan scans a table, sorts a list that can be long, or builds an index of its own.
+
+use sqlx::{AssertSqlSafe, Connection, Row, SqliteConnection};
+
+use super::sql;
+
+const MIGRATION: &str = include_str!("../../../../migrations/sqlite/0001_acts_and_journal.sql");
+
+async fn plan(statement: &str) -> Vec<String> {
+    let mut db = SqliteConnection::connect("sqlite::memory:")
+        .await
+        .expect("a database");
+    sqlx::raw_sql(MIGRATION)
+        .execute(&mut db)
+        .await
+        .expect("the tables");
+    let mut steps = Vec::new();
+    for one in statement.split(";\n").filter(|s| s.trim() != "COMMIT") {
+        let asked = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {one}"));
+        let rows = sqlx::query(asked).fetch_all(&mut db).await.expect("a plan");
+        steps.extend(rows.iter().map(|r| r.get::<String, _>("detail")));
+    }
+    steps
+}
+
+#[tokio::test]
+async fn no_question_scans_a_table() {
+    let questions = [
+        sql::ACT,
+        sql::ACT_BY_HANDOFF,
+        sql::ACT_BY_MESSAGE,
+        sql::ACT_UNDOING,
+        sql::LIST_OF_THREAD,
+        sql::LIST_OF_STATE,
+        sql::LIST_OF_SENDER,
+        sql::DUE,
+        sql::DUE_IN_THREAD,
+        sql::CLAIMED,
+        sql::THREAD,
+        sql::JOURNAL,
+        sql::WRITE,
+        sql::LET_GO,
+        sql::STAND,
+        sql::IN_THE_WAY,
+        sql::MESSAGES_TAKEN,
+        sql::HIGHEST,
+    ];
+    for question in questions {
+        let steps = plan(question).await;
+        for step in &steps {
+            let table = ["acts", "journal"]
+                .iter()
+                .any(|t| step.starts_with(&format!("SCAN {t}")));
+            assert!(!table && !step.contains("AUTOMATIC"), "{question}\n{steps:#?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn lists_are_read_in_the_order_of_their_index() {
+    let lists = [
+        (sql::LIST, "sqlite_autoindex_acts_1"),
+        (sql::LIST_OF_THREAD, "acts_by_thread"),
+        (sql::LIST_OF_STATE, "acts_by_state"),
+        (sql::LIST_OF_SENDER, "acts_by_sender"),
+        (sql::DUE, "acts_by_due"),
+        (sql::DUE_IN_THREAD, "acts_by_due"),
+        (sql::THREAD, "journal_by_thread"),
+        (sql::COUNTS, "COVERING INDEX acts_by_state"),
+    ];
+    for (list, index) in lists {
+        let steps = plan(list).await;
+        assert!(steps.iter().any(|s| s.contains(index)), "{list}\n{steps:#?}");
+        // Only what is due in a thread is put in order afterwards, and that is short.
+        let sorts = steps.iter().any(|s| s.contains("TEMP B-TREE FOR ORDER BY"));
+        assert!(!sorts || list == sql::DUE_IN_THREAD, "{list}\n{steps:#?}");
+    }
+}

@@ -1,0 +1,408 @@
+//! The served port itself: what answers on it, to which wire, and within which limits. The stories of payments are
+//! told elsewhere; here a daemon is started in this process, on a folder of its own.
+
+use std::path::{Path, PathBuf};
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use tokio_stream::StreamExt;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Request, Status};
+use tonic_types::StatusExt;
+use wilco_api::v1::executor_client::ExecutorClient;
+use wilco_api::v1::protocol_client::ProtocolClient;
+use wilco_api::v1::{CheckRbRequest, LineRequest, PrepareRequest};
+use wilcod::{Running, ServeOptions};
+
+const HO: &str = "RW1 HO scheduler-1 from=scheduler to=payer item=inv:7 ask=PAY p=pay rb=exec sup=marlow amt=5400.00 \
+                  cur=GBP kind=GROSS acct=40-12-88/61102938 paid=20261002 ref=MD-7 apref=FD-1";
+
+/// A daemon with the adapter that carries out nothing, and these settings before its section.
+struct House {
+    running: Running,
+    folder: Folder,
+}
+
+/// Removed when the test is over, however it ends.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+impl House {
+    async fn new(settings: &str, sim: &str) -> House {
+        let name = uuid();
+        let folder = Folder(std::env::temp_dir().join(format!("wilcod-served-{name}")));
+        std::fs::create_dir(&folder.0).expect("a folder");
+        let text = format!("agents = [\"payer\"]\n{settings}\n[adapters.sim]\n{sim}\n");
+        std::fs::write(folder.0.join("wilcod.toml"), text).expect("written");
+        let running = wilcod::start(ServeOptions::new(&folder.0)).await.expect("starts");
+        House { running, folder }
+    }
+
+    fn key(&self, principal: &str) -> String {
+        let text = std::fs::read_to_string(self.folder.0.join("keys.toml")).expect("reads");
+        wilcod::keys::parse_keys(&text)
+            .expect("parses")
+            .remove(principal)
+            .expect("a key")
+    }
+
+    async fn channel(&self) -> Channel {
+        let endpoint = Endpoint::from_shared(self.running.url.clone()).expect("a URL");
+        endpoint.connect().await.expect("connects")
+    }
+
+    fn signed<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        let value = format!("Bearer {}", self.key("scheduler"))
+            .parse()
+            .expect("ASCII");
+        request.metadata_mut().insert("authorization", value);
+        request
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> (StatusCode, Value) {
+        let answer = reqwest::Client::new()
+            .post(format!("{}{path}", self.running.url))
+            .bearer_auth(self.key("scheduler"))
+            .json(body)
+            .send()
+            .await
+            .expect("an answer");
+        (answer.status(), answer.json().await.expect("JSON"))
+    }
+
+    async fn end(self) {
+        self.running.stop().await;
+    }
+}
+
+fn uuid() -> String {
+    let bytes = wilcod::random::bytes::<8>().expect("randomness");
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn reason(status: &Status) -> String {
+    status
+        .get_error_details()
+        .error_info()
+        .map(|info| info.reason.clone())
+        .unwrap_or_default()
+}
+
+/// A client of any make can ask what there is, and whether it works.
+#[tokio::test]
+async fn reflection_and_health_answer_in_both_their_versions() {
+    let house = House::new("", "").await;
+    let channel = house.channel().await;
+    macro_rules! services {
+        ($version:ident) => {{
+            use tonic_reflection::pb::$version::server_reflection_client::ServerReflectionClient;
+            use tonic_reflection::pb::$version::server_reflection_request::MessageRequest;
+            use tonic_reflection::pb::$version::server_reflection_response::MessageResponse;
+            use tonic_reflection::pb::$version::{ServerReflectionRequest, ServiceResponse};
+            let asked = ServerReflectionRequest {
+                host: String::new(),
+                message_request: Some(MessageRequest::ListServices(String::new())),
+            };
+            let mut answers = ServerReflectionClient::new(channel.clone())
+                .server_reflection_info(tokio_stream::once(asked))
+                .await
+                .expect("reflection")
+                .into_inner();
+            match answers
+                .next()
+                .await
+                .expect("an answer")
+                .expect("no error")
+                .message_response
+            {
+                Some(MessageResponse::ListServicesResponse(list)) => list
+                    .service
+                    .into_iter()
+                    .map(|ServiceResponse { name }| name)
+                    .collect::<Vec<_>>(),
+                other => panic!("{other:?}"),
+            }
+        }};
+    }
+    for services in [services!(v1), services!(v1alpha)] {
+        for name in [
+            "wilco.v1.Executor",
+            "wilco.v1.Operator",
+            "wilco.v1.Protocol",
+            "grpc.health.v1.Health",
+        ] {
+            assert!(services.iter().any(|s| s == name), "{name} in {services:?}");
+        }
+    }
+
+    use tonic_health::pb::health_check_response::ServingStatus;
+    let mut health = tonic_health::pb::health_client::HealthClient::new(channel);
+    for service in ["", "wilco.v1.Executor", "wilco.v1.Protocol"] {
+        let asked = tonic_health::pb::HealthCheckRequest {
+            service: service.to_owned(),
+        };
+        let status = health.check(asked).await.expect("health").into_inner().status();
+        assert_eq!(status, ServingStatus::Serving, "{service}");
+    }
+    house.end().await;
+}
+
+/// The same mistake has the same name on both wires.
+#[tokio::test]
+async fn both_wires_refuse_alike() {
+    let house = House::new("", "").await;
+    let mut executor = ExecutorClient::new(house.channel().await);
+    let long = "x".repeat(300_000);
+    for (ho, record, code, http, name, field) in [
+        ("hello", json!({}), Code::InvalidArgument, 422, "MALFORMED", "ho"),
+        (
+            &HO.replace("scheduler", "release"),
+            json!({}),
+            Code::PermissionDenied,
+            403,
+            "NOT_YOURS",
+            "",
+        ),
+        (
+            HO,
+            json!({"amt": "1.00"}),
+            Code::InvalidArgument,
+            422,
+            "MALFORMED",
+            "ho",
+        ),
+        (&long, json!({}), Code::ResourceExhausted, 429, "BUSY", ""),
+    ] {
+        let request = PrepareRequest {
+            ho: ho.to_owned(),
+            record: record.to_string(),
+            ..PrepareRequest::default()
+        };
+        let status = executor.prepare(house.signed(request)).await.expect_err(name);
+        assert_eq!(
+            (status.code(), reason(&status)),
+            (code, name.to_owned()),
+            "{status:?}"
+        );
+        let (http_status, body) = house
+            .post("/v1/prepare", &json!({"ho": ho, "record": record}))
+            .await;
+        assert_eq!(
+            (http_status.as_u16(), &body["reason"]),
+            (http, &json!(name)),
+            "{body}"
+        );
+        let details = status.get_error_details();
+        let metadata = &details.error_info().expect("an ErrorInfo").metadata;
+        assert_eq!(
+            metadata.get("field").map(String::as_str),
+            body["field"].as_str(),
+            "{body}"
+        );
+        if !field.is_empty() {
+            assert_eq!(body["field"], field);
+        }
+        assert_eq!(
+            details.retry_info().is_some(),
+            body.get("retry_after_s").is_some(),
+            "{body}"
+        );
+    }
+
+    let request = PrepareRequest {
+        ho: HO.to_owned(),
+        ..PrepareRequest::default()
+    };
+    let status = executor.prepare(request).await.expect_err("no key");
+    assert_eq!(
+        (status.code(), reason(&status).as_str()),
+        (Code::Unauthenticated, "UNAUTHENTICATED")
+    );
+    let answer = reqwest::Client::new()
+        .post(format!("{}/v1/prepare", house.running.url))
+        .body("{}")
+        .send()
+        .await;
+    let answer = answer.expect("an answer");
+    assert_eq!(answer.status().as_u16(), 401);
+    assert_eq!(answer.headers()["www-authenticate"], "Bearer");
+    house.end().await;
+}
+
+/// The protocol functions give one answer, whoever carries it.
+#[tokio::test]
+async fn both_wires_check_alike() {
+    let house = House::new("", "").await;
+    let mut protocol = ProtocolClient::new(house.channel().await);
+    let line = LineRequest {
+        profile: "pay".to_owned(),
+        line: HO.to_owned(),
+    };
+    let digest = protocol.digest(line).await.expect("a digest").into_inner().digest;
+    let (_, body) = house
+        .post("/digest", &json!({"profile": "pay", "line": HO}))
+        .await;
+    assert_eq!(body["digest"], digest);
+
+    let (_, made) = house
+        .post("/make-rb", &json!({"ho": HO, "id": "payer-101"}))
+        .await;
+    let rb = made["line"]
+        .as_str()
+        .expect("a line")
+        .replace("40-12-88/61102938", "40-12-88/61102983");
+    let asked = CheckRbRequest {
+        ho: HO.to_owned(),
+        rb: rb.clone(),
+        ..CheckRbRequest::default()
+    };
+    let checked = protocol.check_rb(asked).await.expect("a check").into_inner();
+    let (_, body) = house.post("/check-rb", &json!({"ho": HO, "rb": rb})).await;
+    assert_eq!(body["problems"][0], checked.problems[0].text);
+    assert_eq!((checked.ok, checked.problems[0].slot.as_str()), (false, "acct"));
+
+    let asked = LineRequest {
+        profile: "nope".to_owned(),
+        line: HO.to_owned(),
+    };
+    let status = protocol.validate(asked).await.expect_err("no such profile");
+    let (http, body) = house
+        .post("/validate", &json!({"profile": "nope", "line": HO}))
+        .await;
+    assert_eq!((status.code(), http.as_u16()), (Code::InvalidArgument, 422));
+    assert_eq!(
+        (reason(&status).as_str(), &body["reason"]),
+        ("MALFORMED", &json!("MALFORMED"))
+    );
+    house.end().await;
+}
+
+/// A full daemon says so at once and is still watched; what was under way is answered.
+#[tokio::test]
+async fn one_request_too_many_is_told_to_come_back() {
+    let house = House::new("[server]\nrequests_max = 1\n", "delay_ms = 3000").await;
+    let mut executor = ExecutorClient::new(house.channel().await);
+    let request = house.signed(PrepareRequest {
+        ho: HO.to_owned(),
+        ..PrepareRequest::default()
+    });
+    let mut first = executor.clone();
+    let first = tokio::spawn(async move { first.prepare(request).await });
+    // Until the first one is inside: from then on there is no room.
+    let refused = loop {
+        let (status, body) = house.post("/validate", &json!({"line": HO})).await;
+        if status == StatusCode::TOO_MANY_REQUESTS {
+            break body;
+        }
+        assert!(
+            !first.is_finished(),
+            "the slow one ended before the second was turned away"
+        );
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    };
+    assert_eq!(
+        (&refused["reason"], &refused["retry_after_s"]),
+        (&json!("BUSY"), &json!(1))
+    );
+    let request = house.signed(PrepareRequest {
+        ho: HO.to_owned(),
+        ..PrepareRequest::default()
+    });
+    let status = executor.prepare(request).await.expect_err("no room");
+    assert_eq!(
+        (status.code(), reason(&status).as_str()),
+        (Code::ResourceExhausted, "BUSY")
+    );
+    for path in ["/healthz", "/readyz", "/metrics"] {
+        let answer = reqwest::get(format!("{}{path}", house.running.url))
+            .await
+            .expect("an answer");
+        assert_eq!(answer.status(), StatusCode::OK, "{path}");
+    }
+    let reply = first.await.expect("no panic").expect("an answer").into_inner();
+    assert!(reply.reply.starts_with("RW1 RB payer-101 "), "{}", reply.reply);
+    house.end().await;
+}
+
+/// Paths and methods nobody takes are told apart, and so are the wires.
+#[tokio::test]
+async fn what_does_not_exist_is_said_in_the_callers_own_wire() {
+    let house = House::new("", "").await;
+    let (status, body) = house.post("/v2/prepare", &json!({})).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    assert!(
+        body["error"].as_str().is_some_and(|e| e.contains("/v2/prepare")),
+        "{body}"
+    );
+    let answer = reqwest::get(format!("{}/v1/prepare", house.running.url))
+        .await
+        .expect("an answer");
+    assert_eq!(answer.status(), StatusCode::METHOD_NOT_ALLOWED);
+    let answer = reqwest::Client::new()
+        .post(format!("{}/wilco.v1.Nobody/Home", house.running.url))
+        .header("content-type", "application/grpc")
+        .send()
+        .await
+        .expect("an answer");
+    assert_eq!(answer.headers()["grpc-status"], "12");
+    house.end().await;
+}
+
+/// One folder, one daemon; and what a run leaves behind fits the next.
+#[tokio::test]
+async fn a_folder_has_one_daemon_and_says_where() {
+    let house = House::new("", "").await;
+    let run: Value = serde_json::from_str(&read(&house.folder.0, "run.json")).expect("JSON");
+    assert_eq!(
+        (&run["url"], &run["pid"]),
+        (&json!(house.running.url), &json!(std::process::id()))
+    );
+    let second = wilcod::start(ServeOptions::new(&house.folder.0))
+        .await
+        .map(|_| ())
+        .expect_err("in use");
+    assert!(second.to_string().contains("in use"), "{second}");
+    assert!(
+        house.folder.0.join("run.json").exists(),
+        "the second one left the first one's file alone"
+    );
+
+    let (key, House { running, folder }) = (house.key("viewer"), house);
+    running.stop().await;
+    assert!(!folder.0.join("run.json").exists());
+    let running = wilcod::start(ServeOptions::new(&folder.0))
+        .await
+        .expect("starts again");
+    let house = House { running, folder };
+    assert_eq!(house.key("viewer"), key);
+    house.end().await;
+}
+
+/// Nothing beyond loopback is served, and the folder stays untouched.
+#[tokio::test]
+async fn another_address_than_loopback_is_refused_by_name() {
+    let folder = std::env::temp_dir().join(format!("wilcod-served-{}", uuid()));
+    let mut options = ServeOptions::new(&folder);
+    options.listen = "0.0.0.0:0".parse().expect("an address");
+    let refused = wilcod::start(options)
+        .await
+        .map(|_| ())
+        .expect_err("not loopback");
+    assert!(
+        refused
+            .to_string()
+            .contains("0.0.0.0:0 is not a loopback address"),
+        "{refused}"
+    );
+    assert!(!folder.exists());
+}
+
+fn read(folder: &Path, name: &str) -> String {
+    std::fs::read_to_string(folder.join(name)).expect("reads")
+}

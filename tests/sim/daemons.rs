@@ -1,0 +1,135 @@
+//! The daemons: real engines over one store and one counterparty, started, frozen, killed and started again.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use adapter_sim::SimWorld;
+use wilco_core::token::TokenKey;
+use wilco_engine::{Engine, Parts};
+
+use crate::chance::{Chance, Shared};
+use crate::clock::SteppedClock;
+use crate::gate::{Gate, Motion};
+use crate::judge::Judge;
+use crate::line::{Line, Weather};
+use crate::locked;
+use crate::log::Log;
+use crate::plan::{DAEMONS, Plan};
+use crate::store::Store;
+
+/// What a run is made of.
+pub struct Sim {
+    pub plan: Plan,
+    pub log: Arc<Log>,
+    pub world: Arc<SimWorld>,
+    pub clock: Arc<SteppedClock>,
+    pub store: Arc<Store>,
+    pub judge: Arc<Judge>,
+    pub weather: Arc<Weather>,
+    pub daemons: Daemons,
+}
+
+/// The daemons of a run.
+#[derive(Default)]
+pub struct Daemons {
+    seats: Mutex<[Option<Process>; DAEMONS]>,
+    boots: Mutex<u32>,
+}
+
+/// One running daemon.
+#[derive(Clone)]
+pub struct Process {
+    pub name: String,
+    pub gate: Arc<Gate>,
+    pub engine: Arc<Engine>,
+}
+
+impl Sim {
+    /// The process in a seat, if one runs there.
+    pub fn process(&self, seat: usize) -> Option<Process> {
+        locked(&self.daemons.seats).get(seat)?.clone()
+    }
+
+    /// Starts a daemon in an empty seat. While the store does not answer, it is tried again.
+    pub async fn start(&self, seat: usize) {
+        let boot = {
+            let mut boots = locked(&self.daemons.boots);
+            *boots += 1;
+            *boots
+        };
+        // One seat has no folder of its own: of its earlier runs nobody ever knows for sure that they are dead.
+        let house = if seat == DAEMONS - 1 {
+            String::new()
+        } else {
+            format!("house{seat}")
+        };
+        let name = format!("d{seat}#{boot}");
+        let gate = Arc::new(Gate::new());
+        loop {
+            let line = Line::new(
+                &name,
+                &gate,
+                &self.world,
+                &self.weather,
+                &self.judge,
+                &self.log,
+            );
+            let chance = Chance::of(self.plan.seed, &format!("{name} {}", self.log.passed_ms()));
+            let parts = Parts {
+                keeper: Arc::new(self.store.handle(&name, Arc::clone(&gate))),
+                adapters: vec![Arc::new(line)],
+                profiles: rw1::Profiles::builtin(),
+                token_keys: vec![TokenKey {
+                    id: "k1".to_owned(),
+                    secret: [7; 32],
+                }],
+                chance: Arc::new(Shared::new(chance)),
+                config: self.plan.config(&house),
+            };
+            match Engine::start(parts).await {
+                Ok(engine) => {
+                    self.log.say(&format!("{name} started"));
+                    let process = Process { name, gate, engine };
+                    if let Some(free) = locked(&self.daemons.seats).get_mut(seat) {
+                        *free = Some(process);
+                    }
+                    return;
+                }
+                Err(error) => {
+                    self.log.say(&format!("{name} did not start: {error}"));
+                    tokio::time::sleep(Duration::from_secs(2)).await;
+                }
+            }
+        }
+    }
+
+    /// Kills the daemon in a seat.
+    pub fn kill(&self, seat: usize) {
+        let process = locked(&self.daemons.seats).get_mut(seat).and_then(Option::take);
+        if let Some(process) = process {
+            self.log.say(&format!("{} killed", process.name));
+            process.gate.set(Motion::Dead);
+            self.judge.died(&process.name);
+        }
+    }
+
+    /// Stops the daemon in a seat in good order, as far as it manages within the grace.
+    pub async fn stop(&self, seat: usize, grace: Duration) {
+        let Some(process) = self.process(seat) else { return };
+        self.log.say(&format!("{} stops", process.name));
+        let left = process.engine.drain(grace).await;
+        self.log.say(&format!("{} stopped, {left} left", process.name));
+        // Killed meanwhile and started again, it is not ours to kill.
+        if self.process(seat).is_some_and(|p| p.name == process.name) {
+            self.kill(seat);
+        }
+    }
+
+    /// Freezes or thaws the daemon in a seat.
+    pub fn set_frozen(&self, seat: usize, frozen: bool) {
+        if let Some(process) = self.process(seat) {
+            self.log.say(&format!("{} {}", process.name, if frozen { "frozen" } else { "thawed" }));
+            process.gate.set(if frozen { Motion::Frozen } else { Motion::Running });
+        }
+    }
+}

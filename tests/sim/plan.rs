@@ -1,0 +1,125 @@
+//! What a seed stands for: the counterparty, the size of the run, and the daemons' settings.
+
+use std::time::Duration;
+
+use adapter_sim::{SimConfig, SimGuarantee};
+use wilco_engine::Config;
+
+/// How long after the last byte an act can still land at this counterparty.
+pub const SETTLE_WINDOW_S: u32 = 20;
+
+/// How many daemons share the store.
+pub const DAEMONS: usize = 3;
+
+/// The payees and the accounts the counterparty has on file for them.
+pub const PAYEES: [(&str, &str); 4] = [
+    ("marlow", "40-12-88/61102938"),
+    ("northfield", "20-45-11/30099871"),
+    ("ostler", "11-22-33/44556677"),
+    ("penrose", "60-01-02/90807060"),
+];
+
+/// Whose account on file changes; nobody pays them.
+pub const MOVING_PAYEE: (&str, &str) = ("quill", "30-30-30/12121212");
+
+/// What the counterparty promises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// It knows every key for ever.
+    Replayable,
+    /// It forgets a key after an hour.
+    ReplayableForAnHour,
+    /// It knows no keys; what it did can be looked up.
+    Verifiable,
+    /// The same, and it refuses bytes that come ten minutes after their statement was made.
+    VerifiableRefusingLate,
+    /// Nothing can be asked.
+    Blind,
+    /// What it did can be found, what it did not cannot.
+    BlindWithEvidence,
+}
+
+/// The plan of one run.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    pub seed: u64,
+    pub kind: Kind,
+    /// How many threads.
+    pub threads: usize,
+    /// Over how many seconds they start.
+    pub span_s: u64,
+}
+
+impl Plan {
+    /// The plan of a seed.
+    pub fn new(seed: u64, threads: usize) -> Plan {
+        let kinds = [
+            Kind::Replayable,
+            Kind::Verifiable,
+            Kind::Blind,
+            Kind::ReplayableForAnHour,
+            Kind::VerifiableRefusingLate,
+            Kind::BlindWithEvidence,
+        ];
+        Plan {
+            seed,
+            kind: kinds[usize::try_from(seed % 6).unwrap_or(0)],
+            threads,
+            span_s: 600 + threads as u64 * 5,
+        }
+    }
+
+    /// Whether lookups tell what happened and what did not.
+    pub fn is_asked(&self) -> bool {
+        !matches!(self.kind, Kind::Blind | Kind::BlindWithEvidence)
+    }
+
+    /// Whether the same bytes again act once.
+    pub fn knows_keys(&self) -> bool {
+        matches!(self.kind, Kind::Replayable | Kind::ReplayableForAnHour)
+    }
+
+    /// The counterparty and its contract.
+    pub fn counterparty(&self) -> SimConfig {
+        let guarantee = match self.kind {
+            Kind::Replayable | Kind::ReplayableForAnHour => SimGuarantee::Replayable,
+            Kind::Verifiable | Kind::VerifiableRefusingLate => SimGuarantee::Verifiable,
+            Kind::Blind | Kind::BlindWithEvidence => SimGuarantee::Blind,
+        };
+        let on_file = PAYEES.iter().chain([&MOVING_PAYEE]);
+        SimConfig {
+            seed: self.seed,
+            guarantee,
+            key_window_s: (self.kind == Kind::ReplayableForAnHour).then_some(3_600),
+            refused_after_s: (self.kind == Kind::VerifiableRefusingLate).then_some(600),
+            evidence_only: self.kind == Kind::BlindWithEvidence,
+            settle_window_s: SETTLE_WINDOW_S,
+            delay_ms: 1,
+            accounts: on_file.map(|(sup, acct)| ((*sup).to_owned(), (*acct).to_owned())).collect(),
+            concurrency: 24,
+            ..SimConfig::default()
+        }
+    }
+
+    /// A daemon's settings.
+    pub fn config(&self, house: &str) -> Config {
+        Config {
+            agents: vec!["payer".to_owned()],
+            statement_ttl: Duration::from_secs(300),
+            handoff_age: Duration::from_secs(1_800),
+            default_wait: Duration::from_secs(10),
+            max_wait: Duration::from_secs(60),
+            execution_deadline: Duration::from_secs(30),
+            recovery_interval: Duration::from_secs(3),
+            poll_interval: Duration::from_secs(2),
+            lookup_pause: Duration::from_secs(1),
+            lookup_pause_max: Duration::from_secs(30),
+            lookups_before_escalation: 5,
+            concurrency: 64,
+            house: house.to_owned(),
+            takeover_allowance: Duration::from_secs(40),
+            sole_owner: false,
+            orphan: false,
+        }
+    }
+}
