@@ -176,3 +176,321 @@ fn what_is_final_is_left_alone() {
         assert_eq!(act.due_at(), None);
     }
 }
+
+// ---- taking over
+
+fn claimed_by(owner: &str, act: Act) -> Act {
+    let mut act = act;
+    if let Stage::Executing(e) | Stage::InDoubt(e) = &mut act.stage {
+        owner.clone_into(&mut e.claim.owner);
+    }
+    act
+}
+
+fn bearer(act: &Act) -> Bearer {
+    Bearer::of(&act.execution().expect("claimed").claim)
+}
+
+fn progress(act: &Act) -> &crate::act::Progress {
+    &act.execution().expect("claimed").progress
+}
+
+fn at(seconds: i64) -> Timestamp {
+    NOON.plus_seconds(seconds)
+}
+
+fn taken(act: &Act, me: &str, fate: Fate, second: i64) -> Act {
+    let change = take_over(act, &bearer(act), me, fate, at(second)).expect("taken over");
+    assert_eq!(change.expect, Expect::Version(act.version));
+    let mut next = change.act;
+    next.version += 1;
+    next
+}
+
+fn told(act: &Act, news: &News, second: i64) -> Act {
+    let pace = Pace {
+        first_s: 2,
+        longest_s: 60,
+        escalate_after: 3,
+    };
+    let mut next = settle(&profiles(), act, news, &a_contract(), pace, at(second))
+        .expect("a line")
+        .expect("claimed")
+        .act;
+    next.version += 1;
+    next
+}
+
+fn absent(second: i64) -> News {
+    News::LookupAbsent {
+        asked_at: at(second),
+        text: "no such reference".into(),
+    }
+}
+
+#[test]
+fn an_earlier_run_on_the_same_folder_is_dead_and_another_folder_proves_nothing() {
+    for (owner, me, step) in [
+        (
+            "house.boot1",
+            "house.boot2",
+            Step::TakeOver(an_executing_act().act_id, Fate::Over),
+        ),
+        (
+            "house.boot1",
+            "other.boot2",
+            Step::Watch(an_executing_act().act_id),
+        ),
+        // A name without a house belongs to no folder: two of them are not the same one.
+        (".boot1", ".boot2", Step::Watch(an_executing_act().act_id)),
+        ("boot1", "boot2", Step::Watch(an_executing_act().act_id)),
+    ] {
+        let act = claimed_by(owner, an_executing_act());
+        assert_eq!(
+            step_for(&act, me, false, at(1_000_000)),
+            Some(step),
+            "{owner} seen by {me}"
+        );
+    }
+}
+
+#[test]
+fn a_silent_owner_is_taken_over_as_one_that_may_be_paused() {
+    let act = claimed_by("there.1", an_executing_act());
+    let in_flight = HashSet::new();
+    let owners = Owners {
+        me: "here.1",
+        in_flight: &in_flight,
+        others_are_dead: false,
+        silent: &|_| true,
+    };
+    let steps = plan(std::slice::from_ref(&act), &owners, NOON);
+    assert_eq!(steps, [Step::TakeOver(act.act_id, Fate::Silent)]);
+}
+
+#[test]
+fn a_takeover_makes_a_new_epoch_and_says_what_is_known_of_the_call() {
+    let act = claimed_by("there.1", an_executing_act());
+    let over = taken(&act, "here.1", Fate::Over, 50);
+    let claim = &over.execution().expect("claimed").claim;
+    assert_eq!((claim.owner.as_str(), claim.epoch), ("here.1", 2));
+    assert_eq!(
+        over.state(),
+        State::InDoubt,
+        "nobody is executing it as far as is known"
+    );
+    assert_eq!(progress(&over).over_since, Some(at(50)));
+    assert!(!progress(&over).others_open);
+    assert_eq!(progress(&over).next_at, at(50), "looked up at once");
+
+    let silent = taken(&act, "here.1", Fate::Silent, 50);
+    assert_eq!(progress(&silent).over_since, None, "it may still send");
+    assert!(progress(&silent).others_open);
+    assert!(progress(&silent).reason.contains("there.1"));
+    // The last moment for the act is the confirmation's, whoever holds the claim.
+    let claim = &silent.execution().expect("claimed").claim;
+    assert_eq!(claim.not_after, act.execution().expect("claimed").claim.not_after);
+    assert_eq!(
+        claim.claimed_at,
+        act.execution().expect("claimed").claim.claimed_at
+    );
+
+    let change = take_over(&act, &bearer(&act), "here.1", Fate::Silent, at(50)).expect("taken over");
+    assert!(
+        change.entries[0].body.contains("\"fate\":\"silent\""),
+        "{}",
+        change.entries[0].body
+    );
+    assert!(change.entries[0].body.contains("\"from\":\"there.1\""));
+}
+
+#[test]
+fn a_claim_that_moved_on_is_not_taken_over() {
+    let act = claimed_by("there.1", an_executing_act());
+    let stale = bearer(&act);
+    let moved = taken(&act, "third.1", Fate::Silent, 50);
+    assert_eq!(take_over(&moved, &stale, "here.1", Fate::Over, at(60)), None);
+    assert_eq!(
+        take_over(&a_prepared_act(), &stale, "here.1", Fate::Over, NOON),
+        None
+    );
+}
+
+#[test]
+fn what_is_known_to_be_over_stays_over_and_what_is_open_stays_open() {
+    // Its call had returned before the owner went silent: nothing of it can be under way.
+    let returned = claimed_by("there.1", call_over());
+    let silent = taken(&returned, "here.1", Fate::Silent, 100);
+    assert!(progress(&silent).over_since.is_some() && !progress(&silent).others_open);
+    // Taken from a silent owner, then from a dead one: the silent one's call is as open as before.
+    let open = taken(
+        &claimed_by("there.1", an_executing_act()),
+        "third.1",
+        Fate::Silent,
+        50,
+    );
+    let again = taken(&open, "here.1", Fate::Over, 60);
+    assert!(progress(&again).others_open);
+    assert_eq!(progress(&again).over_since, None);
+    // And its own call's return says nothing about the silent owner's.
+    let told = told(&again, &News::CallUnknown("the line went dead".into()), 70);
+    assert_eq!(progress(&told).over_since, None);
+}
+
+#[test]
+fn what_the_counterparty_accepted_stays_executing_under_its_new_holder() {
+    let accepted = told(&an_executing_act(), &News::Accepted(Default::default()), 20);
+    assert_eq!(accepted.state(), State::Executing);
+    assert_eq!(
+        taken(&accepted, "here.1", Fate::Over, 30).state(),
+        State::Executing
+    );
+}
+
+#[test]
+fn behind_a_silent_owner_no_number_of_lookups_says_absent() {
+    let mut act = taken(
+        &claimed_by("there.1", an_executing_act()),
+        "here.1",
+        Fate::Silent,
+        50,
+    );
+    for second in [60, 200, 1_000, 100_000] {
+        act = told(&act, &absent(second), second);
+        assert_eq!(act.state(), State::InDoubt);
+    }
+    assert!(progress(&act).escalated, "a person is called");
+    // A counterparty that refuses late bytes ends the silent call itself.
+    let mut contract = a_contract();
+    contract.late_send = crate::contract::LateSend::RefusedAfter(300);
+    let pace = Pace {
+        first_s: 2,
+        longest_s: 60,
+        escalate_after: 3,
+    };
+    let mut act = taken(
+        &claimed_by("there.1", an_executing_act()),
+        "here.1",
+        Fate::Silent,
+        50,
+    );
+    for second in [320, 400] {
+        act = settle(&profiles(), &act, &absent(second), &contract, pace, at(second))
+            .expect("a line")
+            .expect("claimed")
+            .act;
+    }
+    assert_eq!(act.state(), State::Failed);
+}
+
+// ---- the same bytes again
+
+/// Taken from a silent owner, and not found by a lookup.
+fn orphaned() -> Act {
+    let act = taken(
+        &claimed_by("there.1", an_executing_act()),
+        "here.1",
+        Fate::Silent,
+        50,
+    );
+    told(&act, &absent(60), 60)
+}
+
+fn may(act: &Act, identity: Identity, second: i64) -> bool {
+    let contract = Contract {
+        identity,
+        ..a_contract()
+    };
+    may_resend(act, &contract, at(second))
+}
+
+#[test]
+fn the_same_bytes_go_again_only_where_the_counterparty_enforces_their_identity() {
+    let act = orphaned();
+    assert!(may(&act, Identity::Enforced, 60));
+    assert!(!may(&act, Identity::None, 60));
+    // The window counts from the claim (second 10), and ends to the instant.
+    assert!(may(&act, Identity::Window(100), 109));
+    assert!(!may(&act, Identity::Window(100), 110));
+}
+
+#[test]
+fn the_same_bytes_never_go_at_or_after_the_last_moment_of_the_act() {
+    let act = orphaned();
+    let last = act.execution().expect("claimed").claim.not_after;
+    let before = Timestamp(last.0 - 1);
+    assert!(may_resend(&act, &a_contract(), before));
+    assert!(!may_resend(&act, &a_contract(), last));
+}
+
+#[test]
+fn the_same_bytes_go_only_where_looking_alone_can_never_settle_it() {
+    let change = |touch: fn(&mut crate::act::Progress)| {
+        let mut act = orphaned();
+        if let Stage::InDoubt(e) = &mut act.stage {
+            touch(&mut e.progress);
+        }
+        may(&act, Identity::Enforced, 60)
+    };
+    assert!(change(|_| {}));
+    assert!(!change(|p| p.others_open = false), "its call is over: look");
+    assert!(!change(|p| p.over_since = Some(NOON)), "its call is over: look");
+    assert!(!change(|p| p.accepted = true), "they have it");
+    assert!(
+        !change(|p| p.heard = Some(Default::default())),
+        "it is known to be done"
+    );
+    assert!(
+        change(|p| p.resends = MOST_RESENDS - 1) && !change(|p| p.resends = MOST_RESENDS),
+        "a person is called"
+    );
+    assert!(!may(&call_over(), Identity::Enforced, 60));
+    assert!(!may(&a_prepared_act(), Identity::Enforced, 60));
+}
+
+#[test]
+fn a_resend_is_claimed_under_a_new_epoch_and_the_old_last_moment() {
+    let act = orphaned();
+    let change = reclaim(&act, &a_contract(), &bearer(&act), 30, at(61)).expect("claimed again");
+    assert_eq!(change.expect, Expect::Version(act.version));
+    assert_eq!(
+        change.act.state(),
+        State::Executing,
+        "so that a permit can be made"
+    );
+    let (before, after) = (
+        act.execution().expect("claimed"),
+        change.act.execution().expect("claimed"),
+    );
+    assert_eq!(after.claim.epoch, before.claim.epoch + 1);
+    assert_eq!(after.claim.deadline, at(91));
+    assert_eq!(after.claim.not_after, before.claim.not_after);
+    assert_eq!(after.claim.claimed_at, before.claim.claimed_at);
+    assert_eq!(
+        after.offer, before.offer,
+        "the frozen bytes are those of the statement"
+    );
+    assert_eq!(after.progress.resends, 1);
+    assert!(after.progress.others_open, "the silent call is as open as before");
+    assert!(change.entries[0].body.contains("sent_again"));
+}
+
+#[test]
+fn a_resend_is_not_claimed_by_who_lost_the_claim_nor_where_it_may_not_go() {
+    let act = orphaned();
+    let stale = Bearer {
+        epoch: 1,
+        ..bearer(&act)
+    };
+    assert_eq!(reclaim(&act, &a_contract(), &stale, 30, at(61)), None);
+    let none = Contract {
+        identity: Identity::None,
+        ..a_contract()
+    };
+    assert_eq!(reclaim(&act, &none, &bearer(&act), 30, at(61)), None);
+    assert_eq!(
+        reclaim(&act, &a_contract(), &bearer(&act), 30, at(3_600)),
+        None,
+        "decided at the store's instant: it may be too late by then"
+    );
+}

@@ -572,3 +572,185 @@ fn done_by_a_persons_word_carries_every_value_from_the_statement_and_says_so() {
         "the frozen statement itself is untouched"
     );
 }
+
+// ---- who brings news
+
+fn held_by(owner: &str, epoch: u64) -> Act {
+    let mut act = in_doubt(an_executing_act());
+    if let Stage::InDoubt(e) = &mut act.stage {
+        owner.clone_into(&mut e.claim.owner);
+        e.claim.epoch = epoch;
+    }
+    act
+}
+
+fn stale() -> Bearer {
+    Bearer {
+        owner: "there.1".into(),
+        epoch: 1,
+    }
+}
+
+fn kept(act: &Act, news: &News) -> Change {
+    evidence(act, news, &stale(), at(99))
+}
+
+fn no() -> News {
+    News::NotDone {
+        why: "ERR",
+        text: "insufficient funds".into(),
+    }
+}
+
+#[test]
+fn only_the_owner_and_epoch_of_the_claim_hold_it() {
+    let act = held_by("here.1", 2);
+    let holds = |owner: &str, epoch| {
+        Bearer {
+            owner: owner.into(),
+            epoch,
+        }
+        .holds(&act)
+    };
+    assert!(holds("here.1", 2));
+    assert!(!holds("here.1", 1), "fenced by its own later epoch");
+    assert!(!holds("here.1", 3) && !holds("there.1", 2) && !holds("", 2));
+    let closed = apply(&an_executing_act(), &News::Executed(shown()), 20);
+    let was = Bearer::of(closed.closed().and_then(|c| c.claim.as_ref()).expect("a claim"));
+    assert!(!was.holds(&closed), "a closed act is held by nobody");
+}
+
+#[test]
+fn what_a_former_owner_reports_is_left_for_the_holder_and_changes_no_state() {
+    let act = held_by("here.1", 2);
+    let change = kept(&act, &News::Executed(shown()));
+    assert_eq!(change.expect, Expect::Version(act.version));
+    assert_eq!(change.act.state(), State::InDoubt);
+    assert_eq!(progress(&change.act).heard, Some(shown()));
+    assert_eq!(progress(&change.act).next_at, at(99), "the holder looks at once");
+    assert_eq!(
+        change.act.execution().map(|e| &e.claim),
+        act.execution().map(|e| &e.claim)
+    );
+    assert_eq!(
+        thread_lines(&change),
+        [] as [String; 0],
+        "nothing enters the thread"
+    );
+    let body = &change.entries[0].body;
+    assert!(
+        body.contains("late_evidence") && body.contains("there.1") && body.contains("bank-1"),
+        "{body}"
+    );
+}
+
+#[test]
+fn a_former_owners_no_is_about_its_own_call_and_proves_nothing() {
+    for news in [no(), News::CallUnknown("?".into()), absent(90)] {
+        let act = held_by("here.1", 2);
+        let change = kept(&act, &news);
+        assert_eq!(change.act.stage, act.stage, "{news:?}");
+        assert_eq!(change.entries.len(), 1);
+    }
+}
+
+#[test]
+fn evidence_that_agrees_with_a_close_is_kept_and_says_nothing_more() {
+    let done = apply(&an_executing_act(), &News::Executed(shown()), 20);
+    let failed = apply(&an_executing_act(), &no(), 20);
+    for (act, news) in [
+        (&done, News::Executed(shown())),
+        (&done, News::Accepted(shown())),
+        (&done, absent(90)),
+        (&failed, no()),
+        (&failed, News::LookupUnknown("?".into())),
+    ] {
+        assert!(!contradicts(act, &news));
+        let change = kept(act, &news);
+        assert_eq!(change.act.stage, act.stage);
+        assert_eq!(change.entries.len(), 1);
+    }
+}
+
+#[test]
+fn evidence_against_a_close_marks_it_and_never_replaces_its_line() {
+    let done = apply(&an_executing_act(), &News::Executed(shown()), 20);
+    let failed = apply(&an_executing_act(), &no(), 20);
+    for (act, news) in [
+        (&failed, News::Executed(shown())),
+        (&failed, News::Accepted(shown())),
+        (&done, no()),
+    ] {
+        assert!(contradicts(act, &news));
+        let change = kept(act, &news);
+        let (before, after) = (act.closed().expect("closed"), closed_of(&change));
+        assert_eq!(change.act.state(), act.state());
+        assert_eq!(after.verdict, Some(Verdict::Contradicted));
+        assert_eq!((&after.line, &after.line_id), (&before.line, &before.line_id));
+        assert!(after.notes.len() == before.notes.len() + 1 && after.notes.last() != before.notes.last());
+        assert_eq!(thread_lines(&change), [] as [String; 0]);
+    }
+}
+
+// ---- a person's word where a call may be open
+
+/// Taken from an owner that went silent; last written at second 50.
+fn behind_a_silent_owner() -> Act {
+    let mut act = held_by("here.1", 2);
+    if let Stage::InDoubt(e) = &mut act.stage {
+        e.progress.others_open = true;
+    }
+    act.updated_at = at(50);
+    act
+}
+
+fn word_on(act: &Act, owner_dead: bool, second: i64) -> Result<Change, Refusal> {
+    let word = Word {
+        done: false,
+        evidence: "the host was switched off, and the bank shows nothing",
+        operator: "duty",
+        owner_dead,
+    };
+    settled_by_operator(&profiles(), act, &a_contract(), &word, at(second))
+}
+
+#[test]
+fn quiet_is_the_window_after_the_last_byte_or_unknown() {
+    let quiet = |act: &Act, contract: &Contract| quiet_from(contract, act.execution().expect("claimed"));
+    assert_eq!(
+        quiet(&over(), &a_contract()),
+        Some(at(80)),
+        "over at 20, a window of 60"
+    );
+    assert_eq!(quiet(&behind_a_silent_owner(), &a_contract()), None);
+    let refusing = Contract {
+        late_send: LateSend::RefusedAfter(300),
+        ..a_contract()
+    };
+    assert_eq!(
+        quiet(&behind_a_silent_owner(), &refusing),
+        Some(at(10 + 300 + 60))
+    );
+}
+
+#[test]
+fn behind_a_silent_owner_a_word_is_taken_only_with_its_death_and_after_the_window() {
+    let act = behind_a_silent_owner();
+    let refused = word_on(&act, false, 1_000_000).expect_err("it may still send");
+    assert_eq!(refused.reason, Reason::Refused);
+    assert!(refused.text.contains("here.1"), "{}", refused.text);
+    // Known dead, its last byte still needs its window, counted from the last thing that was heard.
+    let early = word_on(&act, true, 109).expect_err("until second 110");
+    assert_eq!(early.retry_after_s, Some(2));
+    assert!(early.text.contains(&at(110).to_rfc3339()), "{}", early.text);
+    let settled = word_on(&act, true, 110).expect("settled");
+    assert_eq!(settled.act.state(), State::Failed);
+    assert!(settled.entries[0].body.contains("\"owner_dead\":true"));
+}
+
+#[test]
+fn a_persons_word_on_death_cannot_shorten_a_window_that_is_known() {
+    let early = word_on(&over(), true, 79).expect_err("over at 20, a window of 60");
+    assert_eq!(early.retry_after_s, Some(2));
+    assert!(word_on(&over(), true, 80).is_ok());
+}
