@@ -51,6 +51,9 @@ pub enum Resolve {
     Panics,
 }
 
+/// The counterparty's own record: each act it did, with the values it used.
+type Book = Shared<(ActId, Vec<(String, String)>)>;
+
 pub struct Bank {
     name: &'static str,
     /// The contract it declares.
@@ -70,10 +73,10 @@ pub struct Bank {
     /// `lookup` waits here before it asks, while `lookups_gated`.
     pub lookup_gate: Semaphore,
     lookups_gated: Mutex<bool>,
-    /// Acts whose bytes left, in order.
-    sent: Shared<ActId>,
+    /// Acts whose bytes left, in order, over all connections to this counterparty.
+    sent: Arc<Shared<ActId>>,
     /// What the counterparty has done, with the values it used.
-    book: Shared<(ActId, Vec<(String, String)>)>,
+    book: Arc<Book>,
     /// Acts for which `execute` was called.
     pub executes: Shared<ActId>,
     /// Lookups that were answered.
@@ -88,17 +91,38 @@ pub struct Bank {
 
 impl Bank {
     pub fn new(name: &'static str) -> Arc<Bank> {
+        let contract = Contract {
+            identity: Identity::Window(86_400),
+            lookup: LookupBy::Reference,
+            settle_window_s: 60,
+            late_send: LateSend::Accepted,
+            reversal: Reversal::NewAct,
+            point_of_no_return: "the first byte".into(),
+            not_found_means: "not there at the time".into(),
+        };
+        Bank::with_book(name, contract, Arc::default(), Arc::default())
+    }
+
+    /// Another daemon's connection to the same counterparty: one book, orders and gates of its own.
+    pub fn beside(&self) -> Arc<Bank> {
+        let contract = locked(&self.contract).clone();
+        Bank::with_book(
+            self.name,
+            contract,
+            Arc::clone(&self.sent),
+            Arc::clone(&self.book),
+        )
+    }
+
+    fn with_book(
+        name: &'static str,
+        contract: Contract,
+        sent: Arc<Shared<ActId>>,
+        book: Arc<Book>,
+    ) -> Arc<Bank> {
         Arc::new(Bank {
             name,
-            contract: Mutex::new(Contract {
-                identity: Identity::Window(86_400),
-                lookup: LookupBy::Reference,
-                settle_window_s: 60,
-                late_send: LateSend::Accepted,
-                reversal: Reversal::NewAct,
-                point_of_no_return: "the first byte".into(),
-                not_found_means: "not there at the time".into(),
-            }),
+            contract: Mutex::new(contract),
             asks: Mutex::new(vec!["PAY", "UNDO"]),
             calls: Mutex::default(),
             resolves: Mutex::default(),
@@ -108,8 +132,8 @@ impl Bank {
             gated: Mutex::new(false),
             lookup_gate: Semaphore::new(0),
             lookups_gated: Mutex::new(false),
-            sent: Mutex::default(),
-            book: Mutex::default(),
+            sent,
+            book,
             executes: Mutex::default(),
             looked: Mutex::default(),
             asked: AtomicU32::new(0),
@@ -302,7 +326,11 @@ impl Adapter for Bank {
             }
             _ => {}
         }
-        locked(&self.book).push((act, values));
+        // A counterparty that enforces identity does the same bytes once, and answers the second time as the first.
+        let enforced = locked(&self.contract).identity != Identity::None;
+        if !(enforced && self.landed(act) > 0) {
+            locked(&self.book).push((act, values));
+        }
         match call {
             Call::LandsUnheard => Outcome::Unknown("the answer was lost".into()),
             Call::LandsAndPanics => panic!("the adapter breaks while reading the answer"),

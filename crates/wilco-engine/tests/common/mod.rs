@@ -158,6 +158,23 @@ async fn start(plan: &Plan, seed: u64) -> Result<Arc<Engine>, StartError> {
     .await
 }
 
+/// Two daemons on one store and one counterparty, each on a folder of its own: the first is named `there`, the second
+/// `here`.
+pub async fn two_houses(plan: Plan) -> (House, House) {
+    let there = in_house(plan, "there").build().await;
+    let here = there.neighbour("here").await;
+    (there, here)
+}
+
+/// A daemon that shares its store with others.
+pub fn in_house(mut plan: Plan, name: &str) -> Plan {
+    plan.config.sole_owner = false;
+    plan.config.house = name.into();
+    // Virtual time passes in steps as long as the shortest pause: no shorter ones than needed.
+    plan.config.recovery_interval = Duration::from_millis(200);
+    plan
+}
+
 /// An engine and what stands around it.
 pub struct House {
     pub engine: Arc<Engine>,
@@ -251,6 +268,19 @@ impl House {
 
     pub fn keeper(&self) -> &Arc<FaultyKeeper> {
         &self.plan.keeper
+    }
+
+    /// Another daemon on the same store, with its own connection to the same counterparty.
+    pub async fn neighbour(&self, name: &str) -> House {
+        let plan = Plan {
+            clock: self.plan.clock.clone(),
+            keeper: self.plan.keeper.successor(),
+            banks: self.plan.banks.iter().map(|b| b.beside()).collect(),
+            config: self.plan.config.clone(),
+            keys: self.plan.keys.clone(),
+            seed: self.plan.seed * 7 + 1,
+        };
+        in_house(plan, name).build().await
     }
 
     /// A new process on the same store. What the old one still runs can write nothing any more.

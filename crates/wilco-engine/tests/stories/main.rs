@@ -9,6 +9,7 @@ mod doubt;
 mod flow;
 mod ids;
 mod keeping;
+mod owners;
 mod paths;
 mod races;
 mod undo;
