@@ -306,12 +306,46 @@ pub struct Progress {
     /// nothing this owner's own call did or did not do proves absence.
     #[serde(default)]
     pub others_open: bool,
+    /// Which calls those are. Each leaves the list once it is known to be over; with the last one `others_open` ends.
+    #[serde(default)]
+    pub open_calls: Vec<OpenCall>,
     /// How often the same bytes were sent again.
     #[serde(default)]
     pub resends: u32,
     /// What somebody who no longer holds the claim reported as carried out; the holder settles with it.
     #[serde(default)]
     pub heard: Option<crate::settle::Executed>,
+}
+
+/// A call that may still be going on, although somebody else holds the claim by now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenCall {
+    /// Whose call.
+    pub owner: String,
+    /// The epoch it was made under.
+    pub epoch: u64,
+}
+
+impl Progress {
+    /// Notes that the calls `is_over` names have ended. With the last of them nothing but the holder's own call can be
+    /// under way: `holder_calls` says whether that one may be.
+    pub(crate) fn calls_ended(
+        &mut self,
+        is_over: impl Fn(&OpenCall) -> bool,
+        holder_calls: bool,
+        now: Timestamp,
+    ) -> bool {
+        let before = self.open_calls.len();
+        self.open_calls.retain(|call| !is_over(call));
+        let ended = self.open_calls.len() < before;
+        if ended && self.open_calls.is_empty() {
+            self.others_open = false;
+            if !holder_calls {
+                self.over_since.get_or_insert(now);
+            }
+        }
+        ended
+    }
 }
 
 /// How the report compares with the plan.
@@ -389,6 +423,13 @@ impl Act {
             Stage::Executing(e) | Stage::InDoubt(e) => Some(&e.offer),
             Stage::Done(c) | Stage::Failed(c) | Stage::Cancelled(c) | Stage::Refused(c) => c.offer.as_ref(),
         }
+    }
+
+    /// Whether the holder of the claim may have a call of its own under way. What the counterparty accepted, and what is
+    /// in doubt, is only looked up.
+    #[must_use]
+    pub fn holder_may_be_calling(&self) -> bool {
+        matches!(&self.stage, Stage::Executing(e) if !e.progress.accepted)
     }
 
     /// The running execution, if claimed and not closed.

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use rw1::Profiles;
 
-use crate::act::Lapse;
+use crate::act::{Lapse, OpenCall};
 use crate::contract::Identity;
 use crate::journal::{Entry, OURSELVES};
 use crate::prepare::lapsed;
@@ -71,6 +71,12 @@ fn same_house(owner: &str, me: &str) -> bool {
     house(owner).is_some() && house(owner) == house(me)
 }
 
+/// Whether a call is known to be over, given that `me` runs none for its act: it was this process's own, or that of an
+/// earlier run on its folder.
+fn ended(call: &OpenCall, me: &str) -> bool {
+    call.owner == me || same_house(&call.owner, me)
+}
+
 /// Plans for acts that are due.
 #[must_use]
 pub fn plan(due: &[Act], owners: &Owners<'_>, now: Timestamp) -> Vec<Step> {
@@ -107,7 +113,7 @@ fn step(act: &Act, owners: &Owners<'_>, now: Timestamp) -> Option<Step> {
 }
 
 /// The write that takes a claim over: a new epoch, so that the earlier owner can no longer change the state, and what
-/// is known of its call. `None` where the act is not claimed, or not by `from` any more.
+/// is known of its call. `me` must run no call for the act, and keep from starting one meanwhile. `None` where the act is not claimed, or not by `from` any more.
 #[must_use]
 pub fn take_over(act: &Act, from: &Bearer, me: &str, fate: Fate, now: Timestamp) -> Option<Change> {
     if !from.holds(act) {
@@ -115,6 +121,8 @@ pub fn take_over(act: &Act, from: &Bearer, me: &str, fate: Fate, now: Timestamp)
     }
     let mut execution = act.execution()?.clone();
     let progress = &mut execution.progress;
+    // Calls of earlier runs on this daemon's own folder ended with them.
+    progress.calls_ended(|call| ended(call, me), false, now);
     match fate {
         Fate::Over if !progress.others_open => {
             progress.over_since.get_or_insert(now);
@@ -126,6 +134,13 @@ pub fn take_over(act: &Act, from: &Bearer, me: &str, fate: Fate, now: Timestamp)
         Fate::Silent if progress.over_since.is_some() => {}
         Fate::Silent => {
             progress.others_open = true;
+            let call = OpenCall {
+                owner: from.owner.clone(),
+                epoch: from.epoch,
+            };
+            if !progress.open_calls.contains(&call) {
+                progress.open_calls.push(call);
+            }
             progress.reason = format!("owner {} went silent; its call may still be going on", from.owner);
         }
     }
@@ -144,6 +159,39 @@ pub fn take_over(act: &Act, from: &Bearer, me: &str, fate: Fate, now: Timestamp)
         Stage::InDoubt(execution)
     };
     let entries = vec![Entry::event("taken_over", detail, OURSELVES)];
+    Some(Change {
+        unless_twin: None,
+        expect: Expect::Version(act.version),
+        act: next,
+        entries,
+    })
+}
+
+/// The write with which a daemon vouches for the end of calls that earlier runs on its own folder left open: it holds
+/// the lock they held until they died. Anybody may say so, whoever holds the claim. `me` must run no call for the act,
+/// and keep from starting one meanwhile. `None` where there is none to vouch for.
+#[must_use]
+pub fn vouch(act: &Act, me: &str, now: Timestamp) -> Option<Change> {
+    let holder_calls = act.holder_may_be_calling();
+    let mut next = act.clone();
+    let (Stage::Executing(execution) | Stage::InDoubt(execution)) = &mut next.stage else {
+        return None;
+    };
+    let dead: Vec<String> = execution
+        .progress
+        .open_calls
+        .iter()
+        .filter(|call| ended(call, me))
+        .map(|call| call.owner.clone())
+        .collect();
+    if !execution
+        .progress
+        .calls_ended(|call| ended(call, me), holder_calls, now)
+    {
+        return None;
+    }
+    let detail = serde_json::json!({ "owners": dead, "by": me });
+    let entries = vec![Entry::event("calls_over", detail, OURSELVES)];
     Some(Change {
         unless_twin: None,
         expect: Expect::Version(act.version),

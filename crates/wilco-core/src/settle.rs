@@ -6,7 +6,7 @@
 use rw1::{Kind, Profiles};
 use serde::{Deserialize, Serialize};
 
-use crate::act::{Claim, Closed, Execution, StoredProblem};
+use crate::act::{Claim, Closed, Execution, OpenCall, StoredProblem};
 use crate::journal::{Entry, OURSELVES};
 use crate::lines::{self, Reply};
 use crate::quiescence::{Absence, absence, last_byte_by};
@@ -100,6 +100,7 @@ impl Bearer {
 pub fn evidence(act: &Act, news: &News, from: &Bearer, now: Timestamp) -> Change {
     let mut next = act.clone();
     let contradicts = contradicts(act, news);
+    let holder_calls = act.holder_may_be_calling();
     match &mut next.stage {
         Stage::Failed(closed) | Stage::Done(closed) if contradicts => {
             closed.verdict = Some(Verdict::Contradicted);
@@ -107,14 +108,21 @@ pub fn evidence(act: &Act, news: &News, from: &Bearer, now: Timestamp) -> Change
                 .notes
                 .push(format!("later evidence contradicts this: {}", news.name()));
         }
-        Stage::Executing(e) | Stage::InDoubt(e) => match news {
-            News::Executed(executed) => {
-                e.progress.heard = Some(executed.clone());
-                e.progress.next_at = now;
+        Stage::Executing(e) | Stage::InDoubt(e) => {
+            // Whatever its call brought back: it has come back, and is under way no more.
+            if news.ends_a_call() {
+                let theirs = |call: &OpenCall| call.owner == from.owner && call.epoch == from.epoch;
+                e.progress.calls_ended(theirs, holder_calls, now);
             }
-            News::Accepted(_) => e.progress.next_at = now,
-            _ => {}
-        },
+            match news {
+                News::Executed(executed) => {
+                    e.progress.heard = Some(executed.clone());
+                    e.progress.next_at = now;
+                }
+                News::Accepted(_) => e.progress.next_at = now,
+                _ => {}
+            }
+        }
         _ => {}
     }
     let detail = serde_json::json!({
@@ -167,6 +175,18 @@ pub fn settle(
 }
 
 impl News {
+    /// Whether it is what a call brought back, or that its process ended: that call is under way no more.
+    fn ends_a_call(&self) -> bool {
+        match self {
+            News::Executed(_)
+            | News::Accepted(_)
+            | News::NotDone { .. }
+            | News::CallUnknown(_)
+            | News::OwnerDead(_) => true,
+            News::LookupAbsent { .. } | News::LookupUnknown(_) => false,
+        }
+    }
+
     /// The event's name in the journal.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -547,7 +567,55 @@ pub fn quiet_from(contract: &Contract, execution: &Execution) -> Option<Timestam
         .map(|last| last.plus_seconds(i64::from(contract.settle_window_s)))
 }
 
+/// The refusal of a word that comes while the call can still land.
+#[must_use]
+pub fn not_before(from: Timestamp, now: Timestamp) -> Refusal {
+    let text = format!(
+        "the call can still land until {}; settle it after that",
+        from.to_rfc3339()
+    );
+    let wait = u32::try_from(from.seconds_since(now) + 1).unwrap_or(u32::MAX);
+    Refusal::new(crate::Reason::Refused, text).retry_after(wait)
+}
+
+/// Whose calls may still be going on.
+fn open_owners(execution: &Execution) -> String {
+    let mut owners: Vec<&str> = execution
+        .progress
+        .open_calls
+        .iter()
+        .map(|call| call.owner.as_str())
+        .collect();
+    if owners.is_empty() {
+        owners.push(&execution.claim.owner);
+    }
+    format!("owner {}", owners.join(" and "))
+}
+
+/// The write of an operator's word that every process that could still send the act is gone. From here on its absence
+/// can be proved by lookups, and a word on its outcome is taken once the window has passed.
+fn vouched_for(act: &Act, execution: &Execution, evidence: &str, operator: &str, now: Timestamp) -> Change {
+    let mut execution = execution.clone();
+    let progress = &mut execution.progress;
+    progress.open_calls.clear();
+    progress.others_open = false;
+    progress.over_since.get_or_insert(now);
+    progress.next_at = now;
+    let mut next = act.clone();
+    next.stage = Stage::InDoubt(execution);
+    let detail = serde_json::json!({ "evidence": evidence });
+    Change {
+        unless_twin: None,
+        expect: Expect::Version(act.version),
+        act: next,
+        entries: vec![Entry::event("owner_dead_by_operator", detail, operator)],
+    }
+}
+
 /// The write of an operator's word on an act in doubt.
+///
+/// Where a call may still be under way and the operator vouches for the end of every process that could make it, the
+/// write keeps that word and leaves the act in doubt: its window counts from then.
 ///
 /// # Errors
 /// The act is not in doubt, or its call can still land.
@@ -572,26 +640,21 @@ pub fn settled_by_operator(
         );
         return Err(Refusal::new(Reason::Refused, text));
     };
-    // With every process gone, the last byte left before now; the window counts from the last thing that was heard.
-    let quiet_from = quiet_from(contract, execution)
-        .or_else(|| owner_dead.then(|| act.updated_at.plus_seconds(i64::from(contract.settle_window_s))));
-    match quiet_from {
+    match quiet_from(contract, execution) {
+        // With every process gone the last byte left before now, and its window begins.
+        None if owner_dead && contract.settle_window_s > 0 => {
+            return Ok(vouched_for(act, execution, evidence, operator, now));
+        }
+        None if owner_dead => {}
         None => {
             let text = format!(
-                "the call of owner {} is not known to be over: it can still land. Start that daemon again on its folder, or \
-                 make sure its process is gone and say so",
-                execution.claim.owner
+                "the call of {} is not known to be over: it can still land. Start that daemon again on its folder, or make \
+                 sure its process is gone and say so",
+                open_owners(execution)
             );
             return Err(Refusal::new(Reason::Refused, text));
         }
-        Some(from) if now < from => {
-            let text = format!(
-                "the call can still land until {}; settle it after that",
-                from.to_rfc3339()
-            );
-            let wait = u32::try_from(from.seconds_since(now) + 1).unwrap_or(u32::MAX);
-            return Err(Refusal::new(Reason::Refused, text).retry_after(wait));
-        }
+        Some(from) if now < from => return Err(not_before(from, now)),
         Some(_) => {}
     }
     let word = Entry::event(

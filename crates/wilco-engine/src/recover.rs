@@ -38,8 +38,9 @@ pub(crate) async fn forever(engine: &Arc<Engine>) {
         engine.watch.forget_old();
         let now = engine.keeper.now();
         // What is in hand already stays due until its answer is written: room beside it for the others.
-        let in_hand = u32::try_from(engine.running.len()).unwrap_or(u32::MAX);
-        match engine.keeper.due(now, ROUND.saturating_add(in_hand)).await {
+        // So do other daemons' claims under watch.
+        let beside = u32::try_from(engine.running.len() + engine.watch.len()).unwrap_or(u32::MAX);
+        match engine.keeper.due(now, ROUND.saturating_add(beside)).await {
             Ok(due) => carry_out(engine, &due),
             Err(error) => tracing::error!(%error, "looking for acts that are due failed; trying again"),
         }
@@ -54,7 +55,9 @@ fn carry_out(engine: &Arc<Engine>, due: &[Act]) {
     }
     for step in plan_for(engine, due, &engine.running.snapshot()) {
         let act_id = match step {
-            Step::Leave(_) | Step::Watch(_) => continue,
+            Step::Leave(_) => continue,
+            Step::Watch(id) if due.iter().any(|act| act.act_id == id && has_open_calls(act)) => id,
+            Step::Watch(_) => continue,
             Step::Expire(id) | Step::TakeOver(id, _) | Step::LookUp(id) => id,
         };
         // While this step runs, the next round leaves the act alone. A step that panics is found due again.
@@ -87,7 +90,8 @@ async fn take(engine: &Arc<Engine>, act_id: ActId, in_hand: InFlight) -> Result<
     let act = engine.reload(act_id).await?;
     let steps = plan_for(engine, std::slice::from_ref(&act), &HashSet::new());
     match steps.first() {
-        None | Some(Step::Leave(_) | Step::Watch(_)) => Ok(()),
+        None | Some(Step::Leave(_)) => Ok(()),
+        Some(Step::Watch(_)) => vouch(engine, act).await,
         Some(Step::Expire(_)) => engine.expire_if_due(act).await.map(drop),
         Some(Step::TakeOver(_, fate)) => match take_over(engine, &act, *fate).await? {
             Some(act) => settle_by_looking(engine, act, in_hand).await,
@@ -95,6 +99,24 @@ async fn take(engine: &Arc<Engine>, act_id: ActId, in_hand: InFlight) -> Result<
         },
         Some(Step::LookUp(_)) => settle_by_looking(engine, act, in_hand).await,
     }
+}
+
+fn has_open_calls(act: &Act) -> bool {
+    act.execution().is_some_and(|e| !e.progress.open_calls.is_empty())
+}
+
+/// Somebody else holds the claim; what is known here is that calls of earlier runs on this folder ended with them.
+async fn vouch(engine: &Arc<Engine>, act: Act) -> Result<(), Refusal> {
+    if recovery::vouch(&act, &engine.owner, engine.keeper.now()).is_none() {
+        return Ok(());
+    }
+    let me = engine.owner.clone();
+    let act_id = act.act_id;
+    engine
+        .write(move |now| Ok(recovery::vouch(&act, &me, now).into_iter().collect()))
+        .await?;
+    tracing::info!(act = %act_id, "calls of an earlier run of this daemon ended with it");
+    Ok(())
 }
 
 /// Makes the claim ours. `None` if somebody moved the act first.

@@ -65,6 +65,14 @@ pub(crate) async fn settle(
                 let Some(act) = acts.into_iter().next() else {
                     continue;
                 };
+                if let Some(execution) = act.execution() {
+                    // Kept: from here on its absence can be proved, and a word on its outcome is taken after the window.
+                    tracing::warn!(act = %act.act_id, operator = caller.name, "an operator vouches that no process can send it any more");
+                    let contract = engine.contract_for(&act, &execution.offer.frozen);
+                    let now = engine.keeper.now();
+                    let from = wilco_core::settle::quiet_from(&contract, execution).unwrap_or(now);
+                    return Err(wilco_core::settle::not_before(from, now));
+                }
                 tracing::warn!(act = %act.act_id, operator = caller.name, state = act.state().as_str(), "settled by an operator");
                 let reply = act.closed().map(|c| c.line.clone()).unwrap_or_default();
                 return Ok(Settled { reply, act });

@@ -65,6 +65,18 @@ impl Watch {
         now.duration_since(entry.since) >= self.allowance
     }
 
+    /// How many claims are under watch.
+    pub(crate) fn len(&self) -> usize {
+        lock(&self.seen).len()
+    }
+
+    /// For how long nothing about the claim has moved, as far as this process has watched.
+    pub(crate) fn watched_for(&self, act: &Act) -> Option<Duration> {
+        let seen = lock(&self.seen);
+        let entry = seen.get(&act.act_id).filter(|seen| seen.version == act.version)?;
+        Some(entry.since.elapsed())
+    }
+
     /// Forgets claims that were not looked at for a while: they moved on, or are not due any more.
     pub(crate) fn forget_old(&self) {
         let keep = self.allowance * 4 + Duration::from_secs(60);

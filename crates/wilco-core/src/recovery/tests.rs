@@ -383,6 +383,80 @@ fn behind_a_silent_owner_no_number_of_lookups_says_absent() {
     assert_eq!(act.state(), State::Failed);
 }
 
+#[test]
+fn a_restart_on_the_silent_owners_folder_vouches_for_the_end_of_its_call() {
+    let open = taken(
+        &claimed_by("there.1", an_executing_act()),
+        "here.1",
+        Fate::Silent,
+        50,
+    );
+    for stranger in ["third.1", "here.1", "there", ".1"] {
+        assert_eq!(
+            vouch(&open, stranger, at(90)),
+            None,
+            "{stranger} knows nothing of it"
+        );
+    }
+    let change = vouch(&open, "there.2", at(90)).expect("it holds the folder's lock");
+    assert_eq!(change.expect, Expect::Version(open.version));
+    let after = progress(&change.act);
+    assert!(!after.others_open && after.open_calls.is_empty());
+    assert_eq!(after.over_since, Some(at(90)));
+    assert_eq!(
+        change.act.execution().map(|e| &e.claim),
+        open.execution().map(|e| &e.claim),
+        "whose claim it is does not change"
+    );
+    assert!(change.entries[0].body.contains("there.1"));
+    assert_eq!(vouch(&change.act, "there.2", at(91)), None, "said once");
+    // From here on lookups can prove it.
+    let mut act = change.act;
+    for second in [91, 151] {
+        act = told(&act, &absent(second), second);
+    }
+    assert_eq!(act.state(), State::Failed);
+}
+
+#[test]
+fn nothing_is_over_while_another_silent_owner_or_the_holder_may_be_calling() {
+    let first = taken(
+        &claimed_by("there.1", an_executing_act()),
+        "here.1",
+        Fate::Silent,
+        50,
+    );
+    // The holder sends the same bytes again, goes silent too, and a third daemon takes over.
+    let calling = |act: &Act| {
+        let change = reclaim(act, &a_contract(), &bearer(act), 30, at(60)).expect("claimed again");
+        Act {
+            version: act.version + 1,
+            ..change.act
+        }
+    };
+    let both = taken(&calling(&first), "third.1", Fate::Silent, 100);
+    assert_eq!(progress(&both).open_calls.len(), 2);
+    let one = vouch(&both, "there.2", at(110)).expect("one of them").act;
+    assert!(progress(&one).others_open && progress(&one).over_since.is_none());
+    let none = vouch(&one, "here.2", at(120)).expect("the other").act;
+    assert!(!progress(&none).others_open);
+    assert_eq!(progress(&none).over_since, Some(at(120)));
+    // While the holder is calling itself, the end of the other's call ends nothing yet; its own return does.
+    let busy = vouch(&calling(&first), "there.2", at(110)).expect("said").act;
+    assert!(!progress(&busy).others_open);
+    assert_eq!(progress(&busy).over_since, None);
+    let returned = told(&busy, &News::CallUnknown("the line went dead".into()), 130);
+    assert_eq!(progress(&returned).over_since, Some(at(130)));
+    // Taking over ends what earlier runs on one's own folder left open, and no more.
+    let back = taken(&both, "there.2", Fate::Silent, 110);
+    let owners: Vec<&str> = progress(&back)
+        .open_calls
+        .iter()
+        .map(|c| c.owner.as_str())
+        .collect();
+    assert_eq!(owners, ["here.1", "third.1"]);
+}
+
 // ---- the same bytes again
 
 /// Taken from a silent owner, and not found by a lookup.

@@ -654,6 +654,61 @@ fn a_former_owners_no_is_about_its_own_call_and_proves_nothing() {
     }
 }
 
+/// Taken from `there.1`, which had claimed it under epoch 1.
+fn taken_from_there() -> Act {
+    let mut act = held_by("here.1", 2);
+    if let Stage::InDoubt(e) = &mut act.stage {
+        e.progress.others_open = true;
+        e.progress.open_calls = vec![OpenCall {
+            owner: "there.1".into(),
+            epoch: 1,
+        }];
+    }
+    act.updated_at = at(50);
+    act
+}
+
+#[test]
+fn a_call_that_came_back_is_open_no_more_whatever_it_brought() {
+    for news in [
+        no(),
+        News::CallUnknown("?".into()),
+        News::Executed(shown()),
+        News::Accepted(shown()),
+    ] {
+        let change = kept(&taken_from_there(), &news);
+        let after = progress(&change.act);
+        assert!(!after.others_open && after.open_calls.is_empty(), "{news:?}");
+        assert_eq!(after.over_since, Some(at(99)), "{news:?}");
+        assert_eq!(change.act.state(), State::InDoubt);
+    }
+    // A lookup of theirs is no call, and another epoch or owner is another call.
+    let other = |owner: &str, epoch| Bearer {
+        owner: owner.into(),
+        epoch,
+    };
+    for (news, from) in [
+        (absent(90), stale()),
+        (News::LookupUnknown("?".into()), stale()),
+        (no(), other("there.1", 3)),
+        (no(), other("third.1", 1)),
+    ] {
+        let change = evidence(&taken_from_there(), &news, &from, at(99));
+        assert_eq!(change.act.stage, taken_from_there().stage, "{news:?} of {from:?}");
+    }
+}
+
+#[test]
+fn a_call_that_came_back_ends_nothing_while_the_holder_is_calling_itself() {
+    let mut act = taken_from_there();
+    if let Stage::InDoubt(e) = act.stage {
+        act.stage = Stage::Executing(e);
+    }
+    let change = kept(&act, &no());
+    assert!(!progress(&change.act).others_open);
+    assert_eq!(progress(&change.act).over_since, None);
+}
+
 #[test]
 fn evidence_that_agrees_with_a_close_is_kept_and_says_nothing_more() {
     let done = apply(&an_executing_act(), &News::Executed(shown()), 20);
@@ -694,16 +749,6 @@ fn evidence_against_a_close_marks_it_and_never_replaces_its_line() {
 
 // ---- a person's word where a call may be open
 
-/// Taken from an owner that went silent; last written at second 50.
-fn behind_a_silent_owner() -> Act {
-    let mut act = held_by("here.1", 2);
-    if let Stage::InDoubt(e) = &mut act.stage {
-        e.progress.others_open = true;
-    }
-    act.updated_at = at(50);
-    act
-}
-
 fn word_on(act: &Act, owner_dead: bool, second: i64) -> Result<Change, Refusal> {
     let word = Word {
         done: false,
@@ -722,30 +767,60 @@ fn quiet_is_the_window_after_the_last_byte_or_unknown() {
         Some(at(80)),
         "over at 20, a window of 60"
     );
-    assert_eq!(quiet(&behind_a_silent_owner(), &a_contract()), None);
+    assert_eq!(quiet(&taken_from_there(), &a_contract()), None);
     let refusing = Contract {
         late_send: LateSend::RefusedAfter(300),
         ..a_contract()
     };
-    assert_eq!(
-        quiet(&behind_a_silent_owner(), &refusing),
-        Some(at(10 + 300 + 60))
-    );
+    assert_eq!(quiet(&taken_from_there(), &refusing), Some(at(10 + 300 + 60)));
 }
 
 #[test]
-fn behind_a_silent_owner_a_word_is_taken_only_with_its_death_and_after_the_window() {
-    let act = behind_a_silent_owner();
+fn behind_a_silent_owner_a_word_is_taken_only_once_its_death_was_vouched_for_and_the_window_passed() {
+    let act = taken_from_there();
     let refused = word_on(&act, false, 1_000_000).expect_err("it may still send");
     assert_eq!(refused.reason, Reason::Refused);
-    assert!(refused.text.contains("here.1"), "{}", refused.text);
-    // Known dead, its last byte still needs its window, counted from the last thing that was heard.
-    let early = word_on(&act, true, 109).expect_err("until second 110");
-    assert_eq!(early.retry_after_s, Some(2));
-    assert!(early.text.contains(&at(110).to_rfc3339()), "{}", early.text);
-    let settled = word_on(&act, true, 110).expect("settled");
-    assert_eq!(settled.act.state(), State::Failed);
-    assert!(settled.entries[0].body.contains("\"owner_dead\":true"));
+    assert!(refused.text.contains("there.1"), "{}", refused.text);
+    // Nothing is known of when it died, but that it was before now: its last byte needs its window from now on.
+    let vouched = word_on(&act, true, 1_000).expect("kept");
+    assert_eq!(vouched.act.state(), State::InDoubt);
+    assert_eq!(thread_lines(&vouched), [] as [String; 0]);
+    assert_eq!(vouched.entries[0].principal, "duty");
+    assert!(
+        vouched.entries[0].body.contains("owner_dead_by_operator")
+            && vouched.entries[0].body.contains("switched off")
+    );
+    let act = Act {
+        version: act.version + 1,
+        ..vouched.act
+    };
+    assert_eq!(progress(&act).over_since, Some(at(1_000)));
+    for owner_dead in [true, false] {
+        let early = word_on(&act, owner_dead, 1_059).expect_err("until second 1060");
+        assert_eq!(early.retry_after_s, Some(2));
+        assert!(early.text.contains(&at(1_060).to_rfc3339()), "{}", early.text);
+        let settled = word_on(&act, owner_dead, 1_060).expect("settled");
+        assert_eq!(settled.act.state(), State::Failed);
+    }
+    // Meanwhile lookups prove it as they prove any other.
+    let looked = apply(&apply(&act, &absent(1_001), 1_001), &absent(1_061), 1_061);
+    assert_eq!(looked.state(), State::Failed);
+}
+
+#[test]
+fn where_nothing_can_land_late_a_word_with_the_death_is_taken_at_once() {
+    let contract = Contract {
+        settle_window_s: 0,
+        ..a_contract()
+    };
+    let word = Word {
+        done: true,
+        evidence: "seen in the bank's own screen",
+        operator: "duty",
+        owner_dead: true,
+    };
+    let settled = settled_by_operator(&profiles(), &taken_from_there(), &contract, &word, at(60));
+    assert_eq!(settled.expect("settled").act.state(), State::Done);
 }
 
 #[test]

@@ -216,10 +216,19 @@ pub fn ho(n: u32) -> String {
 }
 
 pub fn ho_of(from: &str, n: u32) -> String {
+    let item = item_of(from, n);
     format!(
-        "RW1 HO {from}-{n} from={from} to=payer item=inv:MD-2026-057 ask=PAY p=pay rb=exec sup=marlow amt=5400.00 \
+        "RW1 HO {from}-{n} from={from} to=payer item={item} ask=PAY p=pay rb=exec sup=marlow amt=5400.00 \
          cur=GBP kind=GROSS acct=40-12-88/61102938 paid=20261002 ref=MD-2026-057 apref=FD-0929"
     )
+}
+
+/// Each handoff pays another invoice: the same one twice would be held as a likely twin.
+fn item_of(from: &str, n: u32) -> String {
+    match (from, n) {
+        ("scheduler", 1) => "inv:MD-2026-057".to_owned(),
+        _ => format!("inv:MD-2026-057-{from}-{n}"),
+    }
 }
 
 /// An `ask=UNDO` of the act that `dn` closed.
@@ -228,7 +237,9 @@ pub fn undo(n: u32, dn: &str) -> String {
 }
 
 pub fn cx(n: u32, re: &str) -> String {
-    format!("RW1 CX scheduler-{n} re={re} from=scheduler to=payer item=inv:MD-2026-057 p=pay why=REVOKED")
+    let (from, number) = re.rsplit_once('-').unwrap_or(("scheduler", "1"));
+    let item = item_of(from, number.parse().unwrap_or(1));
+    format!("RW1 CX scheduler-{n} re={re} from=scheduler to=payer item={item} p=pay why=REVOKED")
 }
 
 /// The message id of a line.

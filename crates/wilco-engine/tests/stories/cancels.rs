@@ -14,7 +14,7 @@ fn brief(request: CommitRequest) -> CommitRequest {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_unconfirmed_handoff_is_abandoned_released_and_never_executed() {
     let house = house().await;
     let prepared = house.prepare(&ho(1)).await;
@@ -38,7 +38,7 @@ async fn an_unconfirmed_handoff_is_abandoned_released_and_never_executed() {
     house.assert_thread_is_sound().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_same_cancel_gets_the_same_answer_and_its_id_with_other_bytes_is_a_conflict() {
     let mut house = house().await;
     house.prepare(&ho(1)).await;
@@ -60,7 +60,7 @@ async fn the_same_cancel_gets_the_same_answer_and_its_id_with_other_bytes_is_a_c
     house.assert_thread_is_sound().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_cancel_after_the_act_was_done_is_answered_with_what_was_done() {
     let house = house().await;
     let prepared = house.prepare(&ho(1)).await;
@@ -75,7 +75,7 @@ async fn a_cancel_after_the_act_was_done_is_answered_with_what_was_done() {
     house.assert_thread_is_sound().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_cancel_while_executing_waits_for_the_truth_whichever_it_is() {
     for (call, answer) in [(Call::Lands, "RW1 DN "), (Call::Rejected, "RW1 AN ")] {
         let house = house().await;
@@ -106,7 +106,7 @@ async fn a_cancel_while_executing_waits_for_the_truth_whichever_it_is() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_cancel_of_what_is_in_doubt_says_so_and_is_answered_when_it_is_known() {
     for landed in [true, false] {
         let mut house = house().await;
@@ -156,7 +156,7 @@ async fn a_cancel_of_what_is_in_doubt_says_so_and_is_answered_when_it_is_known()
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_cancel_that_comes_first_is_kept_and_the_handoff_refused_when_it_comes() {
     let mut house = house().await;
     let cancelled = house.cancel(&cx(2, "scheduler-1")).await;
@@ -195,7 +195,7 @@ async fn a_cancel_that_comes_first_is_kept_and_the_handoff_refused_when_it_comes
     assert_eq!(other.reason, Reason::HandoffConflict);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_tombstone_refuses_its_id_whatever_the_receiver_and_only_there() {
     let house = house().await;
     house.cancel(&cx(2, "scheduler-1")).await;
@@ -217,7 +217,7 @@ async fn a_tombstone_refuses_its_id_whatever_the_receiver_and_only_there() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_cancel_racing_its_own_handoff_leaves_one_truth() {
     for first in [0, 1] {
         let house = house().await;
@@ -241,7 +241,7 @@ async fn a_cancel_racing_its_own_handoff_leaves_one_truth() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_cancel_by_another_or_about_another_thing_changes_nothing() {
     let house = house().await;
     let prepared = house.prepare(&ho(1)).await;
@@ -284,7 +284,7 @@ async fn a_cancel_by_another_or_about_another_thing_changes_nothing() {
     assert_eq!(house.lines().await.len(), 2);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_did_not_validate_stays_outside_the_thread_with_its_cancel() {
     let house = house().await;
     let unknown = ho(1).replace("ask=PAY", "ask=GIVE");

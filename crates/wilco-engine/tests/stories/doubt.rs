@@ -26,7 +26,7 @@ async fn after(call: Call) -> (House, Act) {
     (house, prepared.act)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lost_answer_is_in_doubt_and_found_again_by_our_reference() {
     let (house, act) = after(Call::LandsUnheard).await;
     house.until(act.act_id, State::InDoubt).await;
@@ -48,7 +48,7 @@ async fn a_lost_answer_is_in_doubt_and_found_again_by_our_reference() {
     house.assert_thread_is_sound().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn absence_is_said_after_two_lookups_over_the_window_and_not_an_instant_earlier() {
     let (house, act) = after(Call::Lost).await;
     house.until(act.act_id, State::InDoubt).await;
@@ -98,7 +98,7 @@ async fn absence_is_said_after_two_lookups_over_the_window_and_not_an_instant_ea
     house.assert_thread_is_sound().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_act_that_lands_late_inside_the_window_is_found_and_never_called_undone() {
     let (house, act) = after(Call::Lost).await;
     let doubted = house.until(act.act_id, State::InDoubt).await;
@@ -112,7 +112,7 @@ async fn an_act_that_lands_late_inside_the_window_is_found_and_never_called_undo
     assert_eq!(done.closed().and_then(|c| c.verdict), Some(Verdict::Match));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lookup_answered_late_says_how_it_was_when_it_was_asked() {
     let (house, act) = after(Call::Lost).await;
     let doubted = house.until(act.act_id, State::InDoubt).await;
@@ -147,7 +147,7 @@ async fn a_lookup_answered_late_says_how_it_was_when_it_was_asked() {
     assert_eq!(closed.await.expect("closed").state(), State::Done);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_broken_adapter_leaves_the_act_in_doubt_whether_or_not_it_had_landed() {
     for (call, end) in [(Call::Panics, State::Failed), (Call::LandsAndPanics, State::Done)] {
         let (house, act) = after(call).await;
@@ -168,7 +168,7 @@ async fn a_broken_adapter_leaves_the_act_in_doubt_whether_or_not_it_had_landed()
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_plain_no_of_the_counterparty_and_what_never_left_are_failures_at_once() {
     for (call, text) in [
         (Call::Rejected, "insufficient funds"),
@@ -191,7 +191,7 @@ async fn a_plain_no_of_the_counterparty_and_what_never_left_are_failures_at_once
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_was_accepted_is_polled_until_it_is_finished() {
     let (house, act) = after(Call::Accepted).await;
     house.bank().next_lookup(Found::Accepted(Report {
@@ -216,7 +216,7 @@ async fn what_was_accepted_is_polled_until_it_is_finished() {
     assert_eq!(house.bank().sendings(act.act_id), 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_store_that_fails_at_the_claim_sends_nothing() {
     let house = house().await;
     let prepared = house.prepare(&ho(1)).await;
@@ -233,7 +233,7 @@ async fn a_store_that_fails_at_the_claim_sends_nothing() {
     assert_eq!(house.bank().sendings(prepared.act.act_id), 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_claim_that_was_written_though_the_store_denied_it_sends_nothing_and_ends_by_lookup() {
     let house = house().await;
     let prepared = house.prepare(&ho(1)).await;
@@ -261,7 +261,7 @@ async fn a_claim_that_was_written_though_the_store_denied_it_sends_nothing_and_e
     assert!(house.bank().nothing_was_sent());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_store_that_fails_at_the_outcome_tells_doubt_and_recovery_finds_the_truth() {
     let house = house().await;
     let prepared = house.prepare(&ho(1)).await;
@@ -296,7 +296,7 @@ async fn a_store_that_fails_at_the_outcome_tells_doubt_and_recovery_finds_the_tr
     house.assert_thread_is_sound().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_outcome_written_though_the_store_denied_it_is_not_written_twice() {
     let house = house().await;
     let prepared = house.prepare(&ho(1)).await;
@@ -325,7 +325,7 @@ async fn an_outcome_written_though_the_store_denied_it_is_not_written_twice() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_process_that_dies_while_executing_is_followed_by_one_that_looks_and_never_sends() {
     for landed in [true, false] {
         let mut house = house().await;
@@ -361,7 +361,7 @@ async fn a_process_that_dies_while_executing_is_followed_by_one_that_looks_and_n
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn one_counterparty_that_never_answers_keeps_nobody_else_waiting() {
     let mut plan = Plan::new();
     let records = Bank::new("records");
@@ -393,7 +393,7 @@ async fn one_counterparty_that_never_answers_keeps_nobody_else_waiting() {
     house.until(stuck.act.act_id, State::Done).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn where_absence_cannot_be_proved_a_person_is_called_and_settles_it() {
     let plan = Plan::new();
     locked(&plan.banks[0].contract).lookup = LookupBy::Evidence;
@@ -444,7 +444,7 @@ async fn where_absence_cannot_be_proved_a_person_is_called_and_settles_it() {
     house.assert_thread_is_sound().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn evidence_that_contradicts_a_close_is_kept_and_never_replaces_it() {
     let house = house().await;
     house.bank().next(Call::Lost);

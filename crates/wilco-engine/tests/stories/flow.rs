@@ -7,7 +7,7 @@ use wilco_core::{Reason, State, Verdict};
 
 use crate::common::*;
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_payment_is_prepared_checked_confirmed_and_done() {
     let house = house().await;
     let prepared = house.prepare(&ho(1)).await;
@@ -58,7 +58,7 @@ async fn a_payment_is_prepared_checked_confirmed_and_done() {
     house.assert_thread_is_sound().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_is_asked_again_is_answered_byte_for_byte_also_after_a_restart_and_after_exp() {
     let mut house = house().await;
     let prepared = house.prepare(&ho(1)).await;
@@ -99,7 +99,7 @@ async fn what_is_asked_again_is_answered_byte_for_byte_also_after_a_restart_and_
     house.assert_thread_is_sound().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_token_rests_only_as_a_hash_and_is_returned_again_under_its_old_key() {
     let mut house = house().await;
     let prepared = house.prepare(&ho(1)).await;
@@ -130,7 +130,7 @@ async fn a_token_rests_only_as_a_hash_and_is_returned_again_under_its_old_key() 
     assert_eq!(house.commit(yes(&prepared, 2)).await.act.state(), State::Done);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_statement_that_ran_out_is_stated_again_with_a_new_token_and_the_old_one_is_stale() {
     let house = house().await;
     let first = house.prepare(&ho(1)).await;
@@ -170,7 +170,7 @@ async fn a_statement_that_ran_out_is_stated_again_with_a_new_token_and_the_old_o
     house.assert_thread_is_sound().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_token_nobody_gave_out_is_unknown_and_so_is_anothers() {
     let house = house().await;
     let prepared = house.prepare(&ho(1)).await;
@@ -222,7 +222,7 @@ async fn a_token_nobody_gave_out_is_unknown_and_so_is_anothers() {
     assert!(house.bank().nothing_was_sent());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_bare_token_never_pays() {
     let house = house().await;
     let prepared = house.prepare(&ho(1)).await;
@@ -250,7 +250,7 @@ async fn a_bare_token_never_pays() {
     assert_eq!(house.state(prepared.act.act_id).await, State::Prepared);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_no_lapses_the_statement_and_the_handoff_may_be_stated_again() {
     let house = house().await;
     let first = house.prepare(&ho(1)).await;
@@ -274,7 +274,7 @@ async fn a_no_lapses_the_statement_and_the_handoff_may_be_stated_again() {
     house.assert_thread_is_sound().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_late_yes_is_written_down_before_it_is_answered_and_nothing_is_sent() {
     let house = house().await;
     let prepared = house.prepare(&ho(1)).await;
@@ -300,7 +300,7 @@ async fn a_late_yes_is_written_down_before_it_is_answered_and_nothing_is_sent() 
     assert_eq!(house.commit(yes(&second, 2)).await.act.state(), State::Done);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_late_yes_is_judged_inside_the_claiming_write() {
     let mut plan = Plan::new();
     plan.config.recovery_interval = Duration::from_secs(3600);
@@ -329,7 +329,7 @@ async fn a_late_yes_is_judged_inside_the_claiming_write() {
     assert!(written.contains("confirmation_late"), "{written}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_yes_in_the_last_microsecond_is_in_time() {
     let house = house().await;
     let prepared = house.prepare(&ho(1)).await;
@@ -338,7 +338,7 @@ async fn a_yes_in_the_last_microsecond_is_in_time() {
     assert_eq!(house.commit(yes(&prepared, 2)).await.act.state(), State::Done);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn no_byte_is_sent_once_the_last_moment_has_passed_though_it_was_claimed_in_time() {
     let house = house().await;
     let line = ho(1).replace("rb=exec", "rb=exec exp=20261002T1203Z");
@@ -360,7 +360,7 @@ async fn no_byte_is_sent_once_the_last_moment_has_passed_though_it_was_claimed_i
     assert!(house.bank().nothing_was_sent());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_handoff_that_is_over_is_closed_and_told_so_ever_after() {
     let house = house().await;
     let line = ho(1).replace("rb=exec", "rb=exec exp=20261002T1230Z");
@@ -385,7 +385,7 @@ async fn a_handoff_that_is_over_is_closed_and_told_so_ever_after() {
     house.assert_thread_is_sound().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn reading_a_thread_closes_first_what_is_over() {
     let mut plan = Plan::new();
     plan.config.recovery_interval = Duration::from_secs(3600);
@@ -404,7 +404,7 @@ async fn reading_a_thread_closes_first_what_is_over() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_the_tool_resolves_otherwise_is_held_and_cannot_be_confirmed() {
     let house = house().await;
     house
@@ -426,7 +426,7 @@ async fn what_the_tool_resolves_otherwise_is_held_and_cannot_be_confirmed() {
     house.assert_thread_is_sound().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_ran_otherwise_is_reported_as_it_ran() {
     let house = house().await;
     house.bank().next(Call::LandsWith("amt", "5100.00"));
@@ -439,7 +439,7 @@ async fn what_ran_otherwise_is_reported_as_it_ran() {
     assert_eq!(house.engine.counts().await.expect("counts").mismatches, 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_cannot_be_done_is_a_stored_un_and_a_passing_trouble_is_not() {
     let house = house().await;
     house.bank().next_resolve(Resolve::Down);
@@ -473,7 +473,7 @@ async fn what_cannot_be_done_is_a_stored_un_and_a_passing_trouble_is_not() {
     house.assert_thread_is_sound().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_handoff_that_differs_from_its_record_is_an_error_and_nothing_is_stored() {
     let house = house().await;
     let record = |amt: &str| -> rw1::Record {
@@ -496,7 +496,7 @@ async fn a_handoff_that_differs_from_its_record_is_an_error_and_nothing_is_store
     assert!(agreed.is_ok_and(|p| !p.replayed));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_same_id_with_other_bytes_is_a_conflict_that_names_what_differs() {
     let house = house().await;
     house.prepare(&ho(1)).await;
@@ -516,7 +516,7 @@ async fn the_same_id_with_other_bytes_is_a_conflict_that_names_what_differs() {
     assert!(elsewhere.is_ok_and(|p| !p.replayed));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_act_that_a_person_must_authorise_is_not_claimed_before() {
     let house = house().await;
     let prepared = house.prepare(&ho(1)).await;
@@ -555,7 +555,7 @@ async fn an_act_that_a_person_must_authorise_is_not_claimed_before() {
     house.assert_thread_is_sound().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lapsed_handoff_past_the_cut_off_is_told_so_and_stays_open() {
     let house = house().await;
     house.prepare(&ho(1)).await;

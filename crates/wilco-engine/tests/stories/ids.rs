@@ -24,7 +24,7 @@ async fn confirm(house: &House, who: &str, prepared: &wilco_engine::Prepared, n:
     committed.reply
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn two_senders_with_the_same_number_in_one_thread_both_get_through() {
     let house = house().await;
     let first = house
@@ -47,7 +47,7 @@ async fn two_senders_with_the_same_number_in_one_thread_both_get_through() {
     assert_eq!(lines.len(), 8);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn every_line_of_ours_finds_an_id_where_its_short_one_is_taken() {
     // The payer hands work over as well, and its own ids stand where ours would.
     let house = house().await;
@@ -116,7 +116,7 @@ async fn every_line_of_ours_finds_an_id_where_its_short_one_is_taken() {
     house.assert_thread_is_sound().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_confirmation_under_a_taken_id_is_a_conflict_before_any_claim() {
     let house = house().await;
     let first = house.prepare(&ho(1)).await;
@@ -145,7 +145,7 @@ async fn a_confirmation_under_a_taken_id_is_a_conflict_before_any_claim() {
     house.assert_thread_is_sound().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_handoff_under_another_lines_id_is_a_conflict() {
     let house = house().await;
     let first = house.prepare(&ho(1)).await;
@@ -159,7 +159,7 @@ async fn a_handoff_under_another_lines_id_is_a_conflict() {
     house.assert_thread_is_sound().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn past_ninety_nine_lines_ids_are_long_and_attempts_have_an_end() {
     let house = house().await;
     let mut last = house.prepare(&ho(1)).await;

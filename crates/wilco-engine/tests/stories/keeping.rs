@@ -15,7 +15,7 @@ fn brief(request: CommitRequest) -> CommitRequest {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn everyone_sees_their_own_and_what_is_not_yours_is_unknown() {
     let house = house().await;
     let mine = house.prepare(&ho(1)).await;
@@ -81,7 +81,7 @@ async fn everyone_sees_their_own_and_what_is_not_yours_is_unknown() {
     assert!(house.engine.thread(&scheduler(), "scheduler", None).await.is_ok());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_sender_speaks_for_its_agents_alone_and_an_operator_for_none() {
     let house = house().await;
     for caller in [
@@ -116,7 +116,7 @@ async fn a_sender_speaks_for_its_agents_alone_and_an_operator_for_none() {
     assert_eq!(acts.items, []);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_list_shows_no_statement_as_live_that_is_over() {
     let mut plan = Plan::new();
     plan.config.recovery_interval = Duration::from_secs(3600);
@@ -140,7 +140,7 @@ async fn a_list_shows_no_statement_as_live_that_is_over() {
     assert_eq!(house.state(prepared.act.act_id).await, State::Lapsed);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_thread_name_is_short_and_plain() {
     let house = house().await;
     for name in ["two words", "tab\there", "line\nend", "\u{1}", &"x".repeat(201)] {
@@ -161,7 +161,7 @@ async fn a_thread_name_is_short_and_plain() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_drain_takes_no_new_work_and_waits_for_what_runs() {
     let mut house = house().await;
     let prepared = house.prepare(&ho(1)).await;
@@ -195,7 +195,7 @@ async fn a_drain_takes_no_new_work_and_waits_for_what_runs() {
     assert_eq!(house.bank().sendings(prepared.act.act_id), 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_drain_whose_grace_runs_out_leaves_the_act_to_the_next_start() {
     let mut house = house().await;
     house.bank().shut();
@@ -212,7 +212,7 @@ async fn a_drain_whose_grace_runs_out_leaves_the_act_to_the_next_start() {
     assert_eq!(locked(&house.bank().executes).len(), 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_drain_does_not_wait_for_a_lookup_that_has_no_place() {
     let house = house().await;
     house.bank().next(Call::Lost);
@@ -223,7 +223,7 @@ async fn a_drain_does_not_wait_for_a_lookup_that_has_no_place() {
     assert_eq!(house.engine.drain(Duration::from_secs(30)).await, 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn open_acts_whose_adapter_agent_or_profile_is_gone_keep_the_engine_from_starting() {
     let mut house = house().await;
     let prepared = house.prepare(&ho(1)).await;
@@ -261,7 +261,7 @@ async fn open_acts_whose_adapter_agent_or_profile_is_gone_keep_the_engine_from_s
     house.try_restart().await.expect("it starts");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_act_in_doubt_whose_adapter_is_gone_stays_in_doubt() {
     let mut house = house().await;
     house.bank().next(Call::LandsUnheard);
@@ -279,7 +279,7 @@ async fn an_act_in_doubt_whose_adapter_is_gone_stays_in_doubt() {
     house.until(prepared.act.act_id, State::Done).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn settings_that_make_no_sense_are_named() {
     let mut plan = Plan::new();
     plan.keys.clear();
@@ -296,7 +296,7 @@ async fn settings_that_make_no_sense_are_named() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_clock_that_stepped_back_stops_the_work_until_it_is_acknowledged() {
     let house = house().await;
     let prepared = house.prepare(&ho(1)).await;
@@ -310,7 +310,7 @@ async fn a_clock_that_stepped_back_stops_the_work_until_it_is_acknowledged() {
     assert_eq!(house.commit(yes(&prepared, 2)).await.act.state(), State::Done);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_narrower_of_the_frozen_and_the_current_contract_decides() {
     let mut house = house().await;
     house.bank().next(Call::Lost);

@@ -171,14 +171,52 @@ async fn behind_a_silent_owner_nothing_is_concluded_until_its_death_is_vouched_f
         evidence: "the host is switched off; the bank shows nothing".into(),
         owner_dead: true,
     };
-    // The window counts from the last thing that was heard.
+    // No lookup answers: it is the person who settles it. The window counts from the person's word.
     here.bank().shut_lookups();
     let early = here.engine.settle(&duty(), with_death.clone()).await;
     let early = early.expect_err("the window is open");
-    assert!(early.retry_after_s.is_some(), "{}", early.text);
-    pass(&here, 61).await;
+    assert_eq!(early.retry_after_s, Some(61), "{}", early.text);
+    pass(&here, 50).await;
+    assert!(here.engine.settle(&duty(), with_death.clone()).await.is_err());
+    pass(&here, 11).await;
     let settled = here.engine.settle(&duty(), with_death).await.expect("settled");
     assert_eq!(settled.act.state(), State::Failed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn once_its_death_was_vouched_for_lookups_prove_the_rest() {
+    let (_there, here, prepared) = taken_over(without_keys(LookupBy::Reference)).await;
+    let act_id = prepared.act.act_id;
+    let word = SettleRequest {
+        act_id,
+        done: false,
+        evidence: "the host is switched off".into(),
+        owner_dead: true,
+    };
+    here.engine
+        .settle(&duty(), word)
+        .await
+        .expect_err("the window is open");
+    pass(&here, 200).await;
+    assert_eq!(here.state(act_id).await, State::Failed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_owner_that_starts_again_on_its_folder_ends_the_doubt() {
+    let (mut there, here, prepared) = taken_over(without_keys(LookupBy::Reference)).await;
+    let act_id = prepared.act.act_id;
+    pass(&here, 300).await;
+    assert_eq!(here.state(act_id).await, State::InDoubt);
+    there.restart().await;
+    pass(&here, 200).await;
+    assert_eq!(here.state(act_id).await, State::Failed);
+    assert_eq!(
+        owner_of(&here, act_id).await,
+        ("here".into(), 2),
+        "the holder concluded"
+    );
+    assert!(journal_of(&here, act_id).await.contains("calls_over"));
+    assert!(there.bank().nothing_was_sent());
 }
 
 // ---- a paused owner wakes
@@ -212,7 +250,7 @@ async fn a_stale_owners_outcome_is_evidence_and_the_holder_settles_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stale_owners_no_settles_nothing() {
+async fn a_stale_owners_no_settles_nothing_by_itself() {
     let (there, here, prepared) = taken_over(without_keys(LookupBy::Evidence)).await;
     let act_id = prepared.act.act_id;
     there.bank().next(Call::Rejected);
@@ -231,21 +269,16 @@ async fn a_stale_owners_no_settles_nothing() {
 async fn an_outcome_after_the_close_contradicts_it_and_is_counted_once() {
     let (there, here, prepared) = taken_over(without_keys(LookupBy::Evidence)).await;
     let act_id = prepared.act.act_id;
-    here.bank().shut_lookups();
-    pass(&here, 120).await;
-    let settled = here
-        .engine
-        .settle(
-            &duty(),
-            SettleRequest {
-                act_id,
-                done: false,
-                evidence: "the host is switched off (it was not)".into(),
-                owner_dead: true,
-            },
-        )
-        .await
-        .expect("settled");
+    let word = SettleRequest {
+        act_id,
+        done: false,
+        evidence: "the host is switched off (it was not)".into(),
+        owner_dead: true,
+    };
+    let early = here.engine.settle(&duty(), word.clone()).await;
+    early.expect_err("the window is open");
+    pass(&here, 61).await;
+    let settled = here.engine.settle(&duty(), word).await.expect("settled");
     wake(&there);
     let contradicted = eventually(async || {
         let act = there.act(act_id).await;

@@ -202,7 +202,7 @@ async fn a_caller_that_hangs_up_changes_nothing() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_prepare_and_a_cancel_whose_callers_hang_up_are_finished_too() {
     let house = house().await;
     let caller = scheduler();

@@ -23,7 +23,7 @@ fn why(reply: &str) -> (&str, &str) {
     )
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_undo_is_stated_with_the_values_as_executed_and_confirmed_like_any_act() {
     let house = house().await;
     // What ran was not what was stated: the reversal must speak of what ran.
@@ -46,7 +46,7 @@ async fn an_undo_is_stated_with_the_values_as_executed_and_confirmed_like_any_ac
     assert_eq!(held.problems[0].slot.as_deref(), Some("amt"));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn one_undo_of_an_act_may_be_open_or_done_and_one_that_ended_without_effect_makes_room() {
     let house = house().await;
     let (_, dn) = done(&house, 1).await;
@@ -95,7 +95,7 @@ async fn two_undos_at_once_are_one_undo_and_one_refusal() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_undo_names_exactly_one_dn_of_its_own_senders_in_its_own_thread_and_profile() {
     let house = house().await;
     let (_, dn) = done(&house, 1).await;
@@ -139,7 +139,7 @@ async fn an_undo_names_exactly_one_dn_of_its_own_senders_in_its_own_thread_and_p
     house.assert_thread_is_sound().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn where_the_counterparty_takes_nothing_back_an_undo_is_nocap() {
     let plan = Plan::new();
     *locked(&plan.banks[0].asks) = vec!["PAY"];
@@ -152,7 +152,7 @@ async fn where_the_counterparty_takes_nothing_back_an_undo_is_nocap() {
     house.assert_thread_is_sound().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_undo_that_came_too_late_to_be_stated_holds_no_place() {
     let house = house().await;
     let (_, dn) = done(&house, 1).await;
@@ -168,7 +168,7 @@ fn reissue(n: u32, re: &str) -> String {
     ho(n).replace(" from=scheduler", &format!(" re={re} from=scheduler"))
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_reissue_that_names_the_readback_takes_the_unconfirmed_handoffs_place_in_one_write() {
     let house = house().await;
     house
@@ -192,7 +192,7 @@ async fn a_reissue_that_names_the_readback_takes_the_unconfirmed_handoffs_place_
     house.assert_thread_is_sound().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn any_statement_of_the_handoff_may_be_named_also_an_earlier_attempts() {
     let house = house().await;
     let first = house.prepare(&ho(1)).await;
@@ -211,7 +211,7 @@ async fn any_statement_of_the_handoff_may_be_named_also_an_earlier_attempts() {
     house.assert_thread_is_sound().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_was_confirmed_is_not_superseded_and_what_was_read_back_is_not_sent_twice() {
     let house = house().await;
     let prepared = house.prepare(&ho(1)).await;
@@ -234,7 +234,7 @@ async fn what_was_confirmed_is_not_superseded_and_what_was_read_back_is_not_sent
     house.assert_thread_is_sound().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn nobody_supersedes_anothers_handoff() {
     let house = house().await;
     let prepared = house.prepare(&ho(1)).await;
