@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use wilco_core::journal::{Row, seal};
-use wilco_core::write::Taken;
+use wilco_core::write::{Taken, TwinGuard};
 use wilco_core::{Act, ActId, Change, Expect, Timestamp, Written};
 
 use crate::StoreError;
@@ -43,6 +43,8 @@ pub(crate) trait Standing {
     fn handoff(&self, thread: &str, handoff_id: &str) -> Result<Option<Act>, StoreError>;
     /// The act that reverses `of`.
     fn undoing(&self, of: ActId) -> Option<ActId>;
+    /// The earliest of the acts this guard is against, if one stands.
+    fn twin(&self, guard: &TwinGuard) -> Result<Option<Act>, StoreError>;
     /// Whether this message id is taken in this thread.
     fn message_taken(&self, thread: &str, message_id: &str) -> bool;
 }
@@ -58,6 +60,8 @@ pub(crate) struct Findings {
     handoff: HashMap<usize, Box<Act>>,
     /// The act that already reverses the same one.
     undo: HashMap<usize, ActId>,
+    /// A likely twin.
+    twin: HashMap<usize, Box<Act>>,
     /// Message ids that are taken.
     messages: HashSet<(usize, String)>,
 }
@@ -91,6 +95,11 @@ impl Findings {
             if let Some(holder) = act.undo_of.and_then(|of| standing.undoing(of)) {
                 found.undo.insert(i, holder);
             }
+            if let Some(guard) = &change.unless_twin
+                && let Some(twin) = standing.twin(guard)?
+            {
+                found.twin.insert(i, Box::new(twin));
+            }
             for id in change.entries.iter().filter_map(|e| e.message_id.as_ref()) {
                 if standing.message_taken(&act.thread, id) {
                     found.messages.insert((i, id.clone()));
@@ -108,6 +117,7 @@ pub(crate) struct Earlier {
     handoffs: HashSet<(String, String)>,
     messages: HashSet<(String, String)>,
     undos: HashSet<ActId>,
+    likenesses: HashSet<String>,
 }
 
 /// What is to be done with a write.
@@ -149,7 +159,8 @@ pub(crate) fn sealed(changes: Vec<Change>, at: Timestamp) -> Result<Sealed, Stor
 }
 
 /// The one answer to a write. The first change that is refused decides; within a change the version comes first,
-/// then the handoff's id, then the reversal, then the message ids.
+/// then the handoff's id, then the reversal, then the twin, then the message ids. What a write itself changes does not
+/// bear on its twins: they are those that stood before it.
 pub(crate) fn judge(write: &Sealed, found: &Findings, earlier: &Earlier) -> Judged {
     for (i, change) in write.changes.iter().enumerate() {
         let id = change.act.act_id;
@@ -174,6 +185,9 @@ pub(crate) fn judge(write: &Sealed, found: &Findings, earlier: &Earlier) -> Judg
         {
             return taken(Taken::Undo { of });
         }
+        if let Some(twin) = found.twin.get(&i) {
+            return taken(Taken::Twin(twin.clone()));
+        }
         for message_id in change.entries.iter().filter_map(|e| e.message_id.as_ref()) {
             if found.messages.contains(&(i, message_id.clone())) {
                 return taken(Taken::Message {
@@ -194,6 +208,7 @@ impl Earlier {
         for (change, act) in write.changes.iter().zip(&write.acts) {
             self.acts.insert(act.act_id);
             self.undos.extend(act.undo_of);
+            self.likenesses.extend(act.likeness.clone());
             if change.expect == Expect::Absent {
                 self.handoffs.insert((act.thread.clone(), act.handoff.id.clone()));
             }
@@ -203,7 +218,8 @@ impl Earlier {
         }
     }
 
-    /// Whether the write touches an act or wants a name that one before it did.
+    /// Whether the write touches an act or wants a name that one before it did, or is not to be made beside an act that
+    /// is like one of those.
     fn meets(&self, write: &Sealed) -> bool {
         write.changes.iter().any(|change| {
             let act = &change.act;
@@ -212,6 +228,10 @@ impl Earlier {
             self.acts.contains(&act.act_id)
                 || act.undo_of.is_some_and(|of| self.undos.contains(&of))
                 || (change.expect == Expect::Absent && self.handoffs.contains(&name(&act.handoff.id)))
+                || change
+                    .unless_twin
+                    .as_ref()
+                    .is_some_and(|guard| self.likenesses.contains(&guard.likeness))
                 || messages.any(|id| self.messages.contains(&name(id)))
         })
     }
@@ -297,6 +317,7 @@ fn keepable(change: &Change) -> Result<(), (&'static str, &'static str, &'static
         ("ask", &act.handoff.ask),
         ("profile", &act.handoff.profile),
         ("principal", &act.principal),
+        ("released_by", act.released_by.as_deref().unwrap_or("")),
         ("likeness", act.likeness.as_deref().unwrap_or("")),
         (
             "profile_digest",

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use wilco_core::journal::{EntryKind, Row};
-use wilco_core::write::{Decide, Durable};
+use wilco_core::write::{Decide, Durable, TwinGuard};
 use wilco_core::{Act, ActId, Clock, State, Timestamp, Written};
 
 use crate::clock::StoreClock;
@@ -28,6 +28,7 @@ struct Kept {
     handoffs: HashMap<(String, String), ActId>,
     messages: HashMap<(String, String), (ActId, u64)>,
     undos: HashMap<ActId, ActId>,
+    alike: HashMap<String, BTreeSet<ActId>>,
     lines: HashMap<String, BTreeSet<Place>>,
     counters: Counters,
 }
@@ -65,11 +66,16 @@ impl MemoryKeeper {
 impl Kept {
     fn apply(&mut self, write: &Sealed) {
         for act in &write.acts {
-            let before = self.acts.get(&act.act_id).and_then(|a| a.undo_of);
-            if let Some(of) = before
+            let Some(before) = self.acts.get(&act.act_id) else {
+                continue;
+            };
+            if let Some(of) = before.undo_of
                 && self.undos.get(&of) == Some(&act.act_id)
             {
                 self.undos.remove(&of);
+            }
+            if let Some(alike) = before.likeness.as_ref().and_then(|l| self.alike.get_mut(l)) {
+                alike.remove(&act.act_id);
             }
         }
         for (act, rows) in write.acts.iter().zip(&write.rows) {
@@ -77,6 +83,10 @@ impl Kept {
             self.handoffs.insert(name, act.act_id);
             if let Some(of) = act.undo_of {
                 self.undos.insert(of, act.act_id);
+            }
+            if let Some(likeness) = &act.likeness {
+                let alike = self.alike.entry(likeness.clone()).or_default();
+                alike.insert(act.act_id);
             }
             for row in rows {
                 if let Some(id) = &row.message_id {
@@ -115,6 +125,21 @@ impl Standing for Kept {
 
     fn undoing(&self, of: ActId) -> Option<ActId> {
         self.undos.get(&of).copied()
+    }
+
+    fn twin(&self, guard: &TwinGuard) -> Result<Option<Act>, StoreError> {
+        let undone = |id: &ActId| {
+            let undo = self.undos.get(id).and_then(|undo| self.acts.get(undo));
+            undo.is_some_and(|undo| undo.state() == State::Done)
+        };
+        let alike = self.alike.get(&guard.likeness).into_iter().flatten();
+        let twin = alike.filter_map(|id| self.acts.get(id)).find(|act| {
+            act.created_at >= guard.since
+                && guard.states.contains(&act.state())
+                && !guard.except.contains(&act.act_id)
+                && !undone(&act.act_id)
+        });
+        Ok(twin.cloned())
     }
 
     fn message_taken(&self, thread: &str, message_id: &str) -> bool {

@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Serialize, Serializer};
 use wilco_core::act::{TokenRecord, WaitingCancel};
 use wilco_core::journal::{EntryKind, Row};
+use wilco_core::write::TwinGuard;
 use wilco_core::{Act, ActId, Contract, Handoff, Stage, State, Timestamp};
 
 use crate::StoreError;
@@ -37,6 +38,8 @@ pub(crate) struct ActOut<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     undo_of: Option<ActId>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    released_by: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     profile_digest: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     contract: Option<&'a Contract>,
@@ -48,7 +51,8 @@ pub(crate) struct ActOut<'a> {
     handoff: Option<HandoffOut<'a>>,
 }
 
-/// The handoff of an act, as JSON: what does not change once it has come.
+/// The handoff of an act, as JSON: what does not change once it has come, but for the likeness, which is of the values
+/// last stated.
 #[derive(Serialize)]
 pub(crate) struct HandoffOut<'a> {
     ho_line: &'a str,
@@ -62,12 +66,41 @@ pub(crate) struct HandoffOut<'a> {
     created_at: Timestamp,
 }
 
-/// A handoff for a tombstone that may have waited for it.
+/// A handoff for a tombstone that may have waited for it, and the likeness of the act's last statement.
 #[derive(Serialize)]
 pub(crate) struct ArrivalOut<'a> {
     act_id: ActId,
     #[serde(flatten)]
     handoff: HandoffOut<'a>,
+}
+
+/// How long a part of the likeness index is, in microseconds: sixteen days. It stands in the migrations and in the SQL.
+pub(crate) const LIKENESS_SPAN_US: i64 = 16 * 86_400_000_000;
+
+/// Which acts would be likely twins, as JSON, and in which parts of the index they are looked for.
+#[derive(Serialize)]
+pub(crate) struct GuardOut<'a> {
+    likeness: &'a str,
+    since: Timestamp,
+    first: i64,
+    last: i64,
+    states: Vec<&'static str>,
+    except: &'a [ActId],
+}
+
+impl<'a> GuardOut<'a> {
+    /// The guard of a write decided at `at`. Another writer's clock may have read a little more: one part further is
+    /// looked at.
+    pub(crate) fn new(guard: &'a TwinGuard, at: Timestamp) -> GuardOut<'a> {
+        GuardOut {
+            likeness: &guard.likeness,
+            since: guard.since,
+            first: guard.since.0 / LIKENESS_SPAN_US,
+            last: at.0 / LIKENESS_SPAN_US + 1,
+            states: guard.states.iter().map(|s| s.as_str()).collect(),
+            except: &guard.except,
+        }
+    }
 }
 
 /// A journal row to be written, as JSON.
@@ -117,6 +150,7 @@ impl<'a> ActOut<'a> {
             lines: act.lines,
             long_ids: act.long_ids,
             undo_of: act.undo_of,
+            released_by: act.released_by.as_deref(),
             profile_digest: frozen.map(|f| f.profile_digest.as_str()),
             contract: frozen.map(|f| &f.contract),
             tokens: &act.tokens,
@@ -195,6 +229,7 @@ pub(crate) struct ActIn {
     pub(crate) long_ids: i64,
     pub(crate) undo_of: Option<String>,
     pub(crate) likeness: Option<String>,
+    pub(crate) released_by: Option<String>,
     pub(crate) profile_digest: Option<String>,
     pub(crate) contract: Option<String>,
     pub(crate) tokens: String,
@@ -243,7 +278,7 @@ impl ActIn {
             limit: Timestamp(self.limit_at),
             undo_of: self.undo_of.map(|id| at("undo_of").parsed(&id)).transpose()?,
             likeness: self.likeness,
-            released_by: None,
+            released_by: self.released_by,
             waiting: at("waiting").json(&self.waiting)?,
             stage: at("stage").json(&self.stage)?,
         };

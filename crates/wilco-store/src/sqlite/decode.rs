@@ -40,6 +40,7 @@ pub(super) fn act(row: &SqliteRow) -> Result<Act, StoreError> {
         long_ids: get(row, at("long_ids"))?,
         undo_of: get(row, at("undo_of"))?,
         likeness: get(row, at("likeness"))?,
+        released_by: get(row, at("released_by"))?,
         profile_digest: get(row, at("profile_digest"))?,
         contract: get(row, at("contract"))?,
         tokens: get(row, at("tokens"))?,

@@ -5,11 +5,13 @@ use std::collections::{HashMap, HashSet};
 use serde::Serialize;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
+use wilco_core::write::TwinGuard;
 use wilco_core::{Act, ActId, Expect};
 
 use super::{decode, sql};
 use crate::StoreError;
 use crate::judge::{Sealed, Standing};
+use crate::record::GuardOut;
 
 /// Everything that bears on a batch, as it stands inside the transaction.
 #[derive(Default)]
@@ -17,6 +19,7 @@ pub(super) struct Seen {
     acts: HashMap<ActId, Result<Act, StoreError>>,
     handoffs: HashMap<(String, String), ActId>,
     undos: HashMap<ActId, ActId>,
+    twins: Vec<(TwinGuard, Result<Act, StoreError>)>,
     messages: HashSet<(String, String)>,
 }
 
@@ -57,6 +60,15 @@ pub(super) async fn look(
         })
         .collect();
 
+    let guards: Vec<(&TwinGuard, GuardOut<'_>)> = decided
+        .iter()
+        .filter_map(|d| d.as_ref().ok())
+        .flat_map(|write| {
+            let guards = write.changes.iter().filter_map(|c| c.unless_twin.as_ref());
+            guards.map(|guard| (guard, GuardOut::new(guard, write.at)))
+        })
+        .collect();
+
     let mut seen = Seen::default();
     let rows = sqlx::query(sql::IN_THE_WAY)
         .bind(json(&ids)?)
@@ -66,6 +78,19 @@ pub(super) async fn look(
         .await?;
     for row in &rows {
         seen.add(row);
+    }
+    if !guards.is_empty() {
+        let asked: Vec<_> = guards.iter().map(|(_, out)| out).collect();
+        let rows = sqlx::query(sql::TWINS)
+            .bind(json(&asked)?)
+            .fetch_all(&mut *db)
+            .await?;
+        for row in &rows {
+            let place: i64 = row.try_get("place")?;
+            if let Some((guard, _)) = usize::try_from(place).ok().and_then(|i| guards.get(i)) {
+                seen.twins.push(((*guard).clone(), decode::act(row)));
+            }
+        }
     }
     let rows = sqlx::query(sql::MESSAGES_TAKEN)
         .bind(json(&messages)?)
@@ -111,6 +136,11 @@ impl Standing for Seen {
 
     fn undoing(&self, of: ActId) -> Option<ActId> {
         self.undos.get(&of).copied()
+    }
+
+    fn twin(&self, guard: &TwinGuard) -> Result<Option<Act>, StoreError> {
+        let found = self.twins.iter().find(|(g, _)| g == guard);
+        found.map(|(_, twin)| twin.clone()).transpose()
     }
 
     fn message_taken(&self, thread: &str, message_id: &str) -> bool {

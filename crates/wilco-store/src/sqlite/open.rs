@@ -25,11 +25,19 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// faster than one that grows: every flush of a growing file is also a write to the file system's own journal.
 const CHECKPOINT_PAGES: &str = "4000";
 
-const MIGRATIONS: [(i64, &str, &str); 1] = [(
-    1,
-    "acts and journal",
-    include_str!("../../../../migrations/sqlite/0001_acts_and_journal.sql"),
-)];
+/// Number, name and text of each migration, in order.
+pub(super) const MIGRATIONS: [(i64, &str, &str); 2] = [
+    (
+        1,
+        "acts and journal",
+        include_str!("../../../../migrations/sqlite/0001_acts_and_journal.sql"),
+    ),
+    (
+        2,
+        "likely twins",
+        include_str!("../../../../migrations/sqlite/0002_likely_twins.sql"),
+    ),
+];
 
 /// The one connection that writes, and the guard over its commits.
 pub(super) struct WriteConnection {

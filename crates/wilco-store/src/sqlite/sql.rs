@@ -8,7 +8,38 @@ macro_rules! act_columns {
         "acts.act_id, acts.thread, acts.handoff_id, acts.version, acts.state, acts.ho_line, acts.sender, \
          acts.receiver, acts.item, acts.ask, acts.profile, acts.principal, acts.attempt, acts.created_at, \
          acts.updated_at, acts.due_at, acts.limit_at, acts.seq, acts.head, acts.lines, acts.long_ids, acts.undo_of, \
-         acts.likeness, acts.profile_digest, acts.contract, acts.tokens, acts.waiting, acts.stage"
+         acts.likeness, acts.released_by, acts.profile_digest, acts.contract, acts.tokens, acts.waiting, acts.stage"
+    };
+}
+
+// What of the acts that the guards in $guards (JSON) are against: $what. The index is walked part by part, from the
+// first there is at or after the one the guard begins with (none, if there is none), to the one it ends with.
+macro_rules! twins {
+    ($guards:literal, $what:literal) => {
+        concat!(
+            "
+WITH RECURSIVE spans (place, guard, likeness, since, span, last) AS (
+    SELECT g.key, g.value, g.value ->> 'likeness', g.value ->> 'since',
+        (SELECT acts.created_at / 1382400000000 FROM acts
+         WHERE acts.likeness IS NOT NULL AND acts.created_at / 1382400000000 >= g.value ->> 'first'
+         ORDER BY acts.created_at / 1382400000000 LIMIT 1),
+        g.value ->> 'last'
+    FROM json_each(",
+            $guards,
+            ") AS g
+    UNION ALL
+    SELECT place, guard, likeness, since, span + 1, last FROM spans WHERE span < last
+)
+SELECT ",
+            $what,
+            " FROM spans CROSS JOIN acts ON acts.created_at / 1382400000000 = spans.span
+    AND substr(acts.likeness, 1, 16) = substr(spans.likeness, 1, 16)
+WHERE acts.likeness IS NOT NULL AND acts.likeness = spans.likeness
+  AND acts.created_at >= spans.since
+  AND acts.state IN (SELECT value FROM json_each(spans.guard, '$.states'))
+  AND acts.act_id NOT IN (SELECT value FROM json_each(spans.guard, '$.except'))
+  AND NOT EXISTS (SELECT 1 FROM acts AS undo WHERE undo.undo_of = acts.act_id AND undo.state = 'done')"
+        )
     };
 }
 
@@ -19,16 +50,23 @@ pub(super) const BEGIN: &str = "BEGIN IMMEDIATE";
 pub(super) const ROLLBACK: &str = "ROLLBACK";
 
 /// How many statements of [`WRITE`] come before its COMMIT.
-pub(super) const BEFORE_COMMIT: usize = 5;
+pub(super) const BEFORE_COMMIT: usize = 7;
 
 /// Writes a batch and makes it durable: $1 the acts that change and $2 how many they are, $3 the handoffs they hold, $4
-/// the new acts, $5 the journal rows, $6 the latest instant among them.
+/// the new acts, $5 the journal rows, $6 the latest instant among them, $7 the twins that must not stand.
 ///
-/// An act is changed only at the version and journal head it was made from; where one was not, the second statement
-/// fails its table's check. A handoff is set only where a tombstone waited for it: one that is there never changes. A
-/// name that is taken is a unique violation. A statement that fails ends the call, so that COMMIT is reached only by a
+/// Twins are looked for before anything is changed; where one stands, the statement fails its table's check.
+/// An act is changed only at the version and journal head it was made from; where one was not, the statement after
+/// that fails its table's check. A handoff is set only where a tombstone waited for it: one that is there never changes. A
+/// name that is taken is a unique violation. The likeness is that of the values last stated; it is set only where it
+/// is another, since it is a key of an index. A statement that fails ends the call, so that COMMIT is reached only by a
 /// batch that is whole; and it is an error where the transaction is no longer open.
-pub(super) const WRITE: &str = "
+pub(super) const WRITE: &str = concat!(
+    "
+UPDATE clock SET whole = NOT EXISTS (",
+    twins!("$7", "1"),
+    ") WHERE one = 1;
+
 UPDATE acts SET
     version = e.value ->> 'version',
     state = e.value ->> 'state',
@@ -42,6 +80,7 @@ UPDATE acts SET
     lines = e.value ->> 'lines',
     long_ids = e.value ->> 'long_ids',
     undo_of = e.value ->> 'undo_of',
+    released_by = e.value ->> 'released_by',
     profile_digest = e.value ->> 'profile_digest',
     contract = e.value -> 'contract',
     tokens = e.value -> 'tokens',
@@ -68,10 +107,14 @@ UPDATE acts SET
 FROM jsonb_each($3) AS e
 WHERE acts.act_id = e.value ->> 'act_id' AND acts.ho_line = '';
 
+UPDATE acts SET likeness = e.value ->> 'likeness'
+FROM jsonb_each($3) AS e
+WHERE acts.act_id = e.value ->> 'act_id' AND acts.likeness IS NOT e.value ->> 'likeness';
+
 INSERT INTO acts (
     act_id, thread, handoff_id, version, state, ho_line, sender, receiver, item, ask, profile, principal, attempt,
-    created_at, updated_at, due_at, limit_at, seq, head, lines, long_ids, undo_of, likeness, profile_digest,
-    contract, tokens, waiting, stage
+    created_at, updated_at, due_at, limit_at, seq, head, lines, long_ids, undo_of, likeness, released_by,
+    profile_digest, contract, tokens, waiting, stage
 )
 SELECT
     e.value ->> 'act_id', e.value ->> 'thread', e.value ->> 'handoff_id', e.value ->> 'version',
@@ -79,8 +122,8 @@ SELECT
     e.value ->> 'ask', e.value ->> 'profile', e.value ->> 'principal', e.value ->> 'attempt',
     e.value ->> 'created_at', e.value ->> 'updated_at', e.value ->> 'due_at', e.value ->> 'limit_at',
     e.value ->> 'seq', e.value ->> 'head', e.value ->> 'lines', e.value ->> 'long_ids', e.value ->> 'undo_of',
-    e.value ->> 'likeness', e.value ->> 'profile_digest', e.value -> 'contract', e.value -> 'tokens',
-    e.value -> 'waiting', e.value -> 'stage'
+    e.value ->> 'likeness', e.value ->> 'released_by', e.value ->> 'profile_digest', e.value -> 'contract',
+    e.value -> 'tokens', e.value -> 'waiting', e.value -> 'stage'
 FROM jsonb_each($4) AS e;
 
 INSERT INTO journal (act_id, seq, kind, thread, message_id, body, body_sha256, principal, at, hash)
@@ -89,7 +132,8 @@ SELECT
     e.value ->> 'body', e.value ->> 'body_sha256', e.value ->> 'principal', e.value ->> 'at', e.value ->> 'hash'
 FROM jsonb_each($5) AS e;
 
-COMMIT";
+COMMIT"
+);
 
 /// Takes the reversals off the acts in $1 before [`WRITE`] sets them anew, so that one write can pass a reversal from
 /// one act to another.
@@ -124,6 +168,15 @@ UNION
 SELECT ",
     act_columns!(),
     " FROM json_each($3) AS e JOIN acts ON acts.undo_of = e.value"
+);
+
+/// The earliest twin of each guard in $1, with the guard's place.
+pub(super) const TWINS: &str = concat!(
+    "SELECT found.place, ",
+    act_columns!(),
+    " FROM (",
+    twins!("$1", "spans.place AS place, min(acts.act_id) AS twin"),
+    " GROUP BY spans.place) AS found JOIN acts ON acts.act_id = found.twin"
 );
 
 /// Which of the message ids in $1 are taken in their threads.

@@ -2,18 +2,15 @@
 
 use sqlx::{AssertSqlSafe, Connection, Row, SqliteConnection};
 
-use super::sql;
-
-const MIGRATION: &str = include_str!("../../../../migrations/sqlite/0001_acts_and_journal.sql");
+use super::{open, sql};
 
 async fn plan(statement: &str) -> Vec<String> {
     let mut db = SqliteConnection::connect("sqlite::memory:")
         .await
         .expect("a database");
-    sqlx::raw_sql(MIGRATION)
-        .execute(&mut db)
-        .await
-        .expect("the tables");
+    for (_, _, text) in open::MIGRATIONS {
+        sqlx::raw_sql(text).execute(&mut db).await.expect("the tables");
+    }
     let mut steps = Vec::new();
     for one in statement.split(";\n").filter(|s| s.trim() != "COMMIT") {
         let asked = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {one}"));
@@ -43,6 +40,7 @@ async fn no_question_scans_a_table() {
         sql::STAND,
         sql::IN_THE_WAY,
         sql::MESSAGES_TAKEN,
+        sql::TWINS,
         sql::HIGHEST,
     ];
     for question in questions {

@@ -31,7 +31,7 @@ use super::open::WriteConnection;
 use super::{Shared, down, sql};
 use crate::StoreError;
 use crate::judge::{Earlier, Findings, Judged, Sealed, judge, sealed};
-use crate::record::{ActOut, ArrivalOut, RowOut};
+use crate::record::{ActOut, ArrivalOut, GuardOut, RowOut};
 
 /// The most writes made durable by one flush.
 const MOST_MEMBERS: usize = 256;
@@ -81,6 +81,7 @@ struct Parcel {
     arrivals: Json,
     inserts: Json,
     rows: Json,
+    guards: Json,
     latest: i64,
     reverses: bool,
 }
@@ -234,7 +235,8 @@ impl Writer {
             .bind(parcel.arrivals.close())
             .bind(parcel.inserts.close())
             .bind(parcel.rows.close())
-            .bind(parcel.latest);
+            .bind(parcel.latest)
+            .bind(parcel.guards.close());
         let mut steps = self.connection.db.fetch_many(query);
         let mut done = 0;
         while let Some(step) = steps.next().await {
@@ -357,6 +359,8 @@ impl Parcel {
     fn add(&mut self, write: &Sealed) -> Result<(), StoreError> {
         let (mut updates, mut arrivals) = (Vec::new(), Vec::new());
         let (mut inserts, mut rows) = (Vec::new(), Vec::new());
+        let guards = write.changes.iter().filter_map(|c| c.unless_twin.as_ref());
+        let guards: Vec<_> = guards.map(|guard| GuardOut::new(guard, write.at)).collect();
         let mut updated = 0;
         for (change, act) in write.changes.iter().zip(&write.acts) {
             match change.expect {
@@ -380,12 +384,14 @@ impl Parcel {
             .extend(&updates)
             .and_then(|()| self.arrivals.extend(&arrivals))
             .and_then(|()| self.inserts.extend(&inserts))
-            .and_then(|()| self.rows.extend(&rows));
+            .and_then(|()| self.rows.extend(&rows))
+            .and_then(|()| self.guards.extend(&guards));
         if added.is_err() {
             self.updates.0.truncate(before[0]);
             self.arrivals.0.truncate(before[1]);
             self.inserts.0.truncate(before[2]);
             self.rows.0.truncate(before[3]);
+            self.guards.0.truncate(before[4]);
             return added;
         }
         self.updated += updated;
@@ -393,8 +399,15 @@ impl Parcel {
         Ok(())
     }
 
-    fn lengths(&self) -> [usize; 4] {
-        [&self.updates, &self.arrivals, &self.inserts, &self.rows].map(|json| json.0.len())
+    fn lengths(&self) -> [usize; 5] {
+        [
+            &self.updates,
+            &self.arrivals,
+            &self.inserts,
+            &self.rows,
+            &self.guards,
+        ]
+        .map(|json| json.0.len())
     }
 }
 

@@ -116,6 +116,7 @@ pub async fn refused_writers_touch_no_other(keeper: &dyn Keeper, _: &HandClock) 
             Ok(Written::Taken(Taken::Handoff(_))) => "handoff",
             Ok(Written::Taken(Taken::Message { .. })) => "message",
             Ok(Written::Taken(Taken::Undo { .. })) => "undo",
+            Ok(Written::Taken(Taken::Twin(_))) => "twin",
             Err(_) => "senseless",
         });
     }

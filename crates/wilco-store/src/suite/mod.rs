@@ -15,6 +15,7 @@ pub mod journal;
 pub mod reading;
 pub mod refusals;
 pub mod sample;
+pub mod twins;
 pub mod writes;
 
 use wilco_core::write::Decide;
@@ -56,6 +57,15 @@ macro_rules! keeper_suite {
             concurrent::one_of_many_writers_of_a_version_wins,
             concurrent::one_of_many_handoffs_with_an_id_wins,
             concurrent::refused_writers_touch_no_other,
+            twins::a_twin_counts_in_the_states_asked_for,
+            twins::a_twin_counts_within_the_span,
+            twins::only_what_is_alike_is_a_twin,
+            twins::a_twin_that_was_undone_does_not_count,
+            twins::what_is_superseded_in_the_same_write_is_no_twin,
+            twins::nothing_of_a_write_with_a_twin_stands,
+            twins::a_later_attempt_can_be_like_others,
+            twins::one_of_many_twins_stands,
+            twins::one_of_two_twins_is_claimed,
             clock::every_write_is_decided_at_a_later_instant,
             clock::a_clock_set_back_stops_writes_until_acknowledged,
         );

@@ -232,6 +232,7 @@ fn oddly(mut act: Act) -> Act {
     act.lines = u32::MAX;
     act.long_ids = true;
     act.likeness = None;
+    act.released_by = Some(odd.to_owned());
     act.undo_of = Some(act.act_id);
     act.tokens.clear();
     act.waiting = vec![WaitingCancel {
