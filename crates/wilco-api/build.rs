@@ -13,15 +13,16 @@ const FILES: [&str; 4] = [
 ];
 
 /// Requests of the JSON API: an unknown field in one of these is a mistake, never ignored.
-const REQUESTS: [&str; 4] = [
+const REQUESTS: [&str; 5] = [
     "PrepareRequest",
     "CommitRequest",
     "CancelRequest",
     "SettleRequest",
+    "ReleaseRequest",
 ];
 
 /// Messages that travel as JSON, to clients or to the terminal.
-const MESSAGES: [&str; 15] = [
+const MESSAGES: [&str; 19] = [
     "Problem",
     "FrozenValue",
     "Happening",
@@ -37,6 +38,10 @@ const MESSAGES: [&str; 15] = [
     "GetThreadReply",
     "SettleRequest",
     "SettleReply",
+    "ReleaseRequest",
+    "ReleaseReply",
+    "Doubt",
+    "Moment",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {

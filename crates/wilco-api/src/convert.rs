@@ -3,7 +3,7 @@
 //! A client's act is made here and nowhere else, so that gRPC, JSON and the terminal agree. It is built field by field
 //! from what may be shown; a token, its hash and the frozen request are not among it.
 
-use wilco_core::act::{Offer, Progress, StoredProblem};
+use wilco_core::act::{LIKELY_TWIN, Offer, Progress, StoredProblem};
 use wilco_core::journal;
 use wilco_core::{Act, Stage, State, Verdict, frozen};
 
@@ -66,7 +66,18 @@ pub fn act(act: &Act) -> v1::Act {
         waits_for: waits_for(act),
         doubt: doubt(act),
         authorise_at: frozen.and_then(|f| f.authorise_at.clone()).unwrap_or_default(),
+        twins: twins(act),
+        released_by: act.released_by.clone().unwrap_or_default(),
     }
+}
+
+/// The likely twins an act is held for, by act id.
+fn twins(act: &Act) -> Vec<String> {
+    let Stage::Held(offer) = &act.stage else {
+        return Vec::new();
+    };
+    let named = offer.problems.iter().filter(|p| p.code == LIKELY_TWIN);
+    named.filter_map(|p| p.got.clone()).collect()
 }
 
 /// Who must act next, in a few words; empty when nobody must.
@@ -78,6 +89,12 @@ pub fn waits_for(act: &Act) -> String {
             format!("a person: authorise; {sender}: confirm or cancel")
         }
         Stage::Prepared(_) => format!("{sender}: confirm or cancel"),
+        Stage::Held(_) if act.is_held_as_twin() => {
+            format!(
+                "operator: release, likely twin of {}; {sender}: cancel",
+                twins(act).join(" and ")
+            )
+        }
         Stage::Held(_) => format!("{sender}: cancel, and hand off anew"),
         Stage::Lapsed(..) => format!("{sender}: prepare again or cancel"),
         Stage::Executing(e) if e.progress.accepted => format!("{}: finish", e.offer.frozen.adapter),

@@ -104,9 +104,11 @@ pub fn evidence(act: &Act, news: &News, from: &Bearer, now: Timestamp) -> Change
     match &mut next.stage {
         Stage::Failed(closed) | Stage::Done(closed) if contradicts => {
             closed.verdict = Some(Verdict::Contradicted);
-            closed
-                .notes
-                .push(format!("later evidence contradicts this: {}", news.name()));
+            closed.notes.push(format!(
+                "later evidence contradicts this ({}): {}; whoever closed it must look",
+                now.to_rfc3339(),
+                news.in_words()
+            ));
         }
         Stage::Executing(e) | Stage::InDoubt(e) => {
             // Whatever its call brought back: it has come back, and is under way no more.
@@ -184,6 +186,27 @@ impl News {
             | News::CallUnknown(_)
             | News::OwnerDead(_) => true,
             News::LookupAbsent { .. } | News::LookupUnknown(_) => false,
+        }
+    }
+
+    /// In words, for people.
+    fn in_words(&self) -> String {
+        match self {
+            News::Executed(e) | News::Accepted(e) => {
+                let said = if matches!(self, News::Executed(_)) {
+                    "it was carried out"
+                } else {
+                    "it was taken on"
+                };
+                let receipt = e
+                    .receipt
+                    .as_ref()
+                    .map(|r| format!(", receipt {r}"))
+                    .unwrap_or_default();
+                format!("{said}{receipt}")
+            }
+            News::NotDone { text, .. } => format!("it was not carried out: {text}"),
+            _ => self.name().replace('_', " "),
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use wilco_adapter::{Adapter, Description};
 use wilco_core::act::StoredProblem;
 use wilco_core::token::TokenKey;
-use wilco_core::{Act, ActId, State};
+use wilco_core::{Act, ActId, State, Timestamp};
 use wilco_store::{Keeper, StoreError};
 
 /// What a principal may do.
@@ -268,6 +268,66 @@ pub struct Settled {
     pub reply: String,
     /// The act.
     pub act: Act,
+}
+
+/// What release answers.
+#[derive(Debug, Clone)]
+pub struct Released {
+    /// The act: stated again, or open for its sender's next prepare.
+    pub act: Act,
+    /// Remarks.
+    pub notes: Vec<String>,
+}
+
+/// What is known of an act that is executing or in doubt, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Doubt {
+    /// Why its outcome is not known.
+    pub why: String,
+    /// Whether bytes may have left.
+    pub maybe_sent: bool,
+    /// Who holds the claim, `<house>.<boot>`.
+    pub owner: String,
+    /// The claim's epoch.
+    pub epoch: u64,
+    /// What is known of that owner, in words.
+    pub owner_fate: String,
+    /// Earlier owners whose calls may still be going on.
+    pub open_calls: Vec<String>,
+    /// When it was claimed.
+    pub claimed_at: Timestamp,
+    /// When its call should have been over.
+    pub deadline: Timestamp,
+    /// No byte of it is sent at or after this instant.
+    pub not_after: Timestamp,
+    /// How many lookups were made.
+    pub lookups: u32,
+    /// How often the same bytes were sent again.
+    pub resends: u32,
+    /// When it is looked up next.
+    pub next_look_at: Timestamp,
+    /// The earliest instant at which the daemon can say by itself that it was not done; `None` where it never can, or
+    /// where something else decides it first.
+    pub decides_from: Option<Timestamp>,
+    /// How it is decided, in words.
+    pub decides: String,
+    /// Until then a person's word is refused; `None` where that is not known yet.
+    pub settles_from: Option<Timestamp>,
+    /// Whether a person's word is taken, in words.
+    pub settles: String,
+    /// Whether a person was called.
+    pub escalated: bool,
+}
+
+/// One happening of an act, in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Moment {
+    /// When.
+    pub at: Timestamp,
+    /// What, in a word or two.
+    pub what: String,
+    /// The particulars.
+    pub text: String,
 }
 
 /// An adapter as it stands.

@@ -19,7 +19,7 @@ use wilco_store::{Filter, Keeper, StoreError};
 
 use crate::api::{
     AdapterStatus, Caller, CancelRequest, Cancelled, CommitRequest, Committed, Config, Counts, Parts,
-    PrepareRequest, Prepared, SettleRequest, Settled, StartError,
+    PrepareRequest, Prepared, Released, SettleRequest, Settled, StartError,
 };
 use crate::running::Running;
 use crate::watch::Watch;
@@ -164,7 +164,7 @@ impl Engine {
     ///
     /// # Errors
     /// See [`Reason`].
-    pub async fn release(self: &Arc<Self>, caller: &Caller, act_id: ActId) -> Result<Prepared, Refusal> {
+    pub async fn release(self: &Arc<Self>, caller: &Caller, act_id: ActId) -> Result<Released, Refusal> {
         let (engine, caller) = (Arc::clone(self), caller.clone());
         self.in_a_task(async move { crate::release::release(&engine, &caller, act_id).await })
             .await
@@ -283,10 +283,10 @@ impl Engine {
 
     fn missing_for(&self, act: &Act) -> Vec<String> {
         let mut missing = Vec::new();
-        if let Some(offer) = act.offer() {
-            if self.slot_named(&offer.frozen.adapter).is_none() {
-                missing.push(format!("adapter {}", offer.frozen.adapter));
-            }
+        if let Some(offer) = act.offer()
+            && self.slot_named(&offer.frozen.adapter).is_none()
+        {
+            missing.push(format!("adapter {}", offer.frozen.adapter));
         }
         if !self.config.agents.contains(&act.handoff.receiver) {
             missing.push(format!("agent {}", act.handoff.receiver));

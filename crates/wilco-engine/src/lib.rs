@@ -9,6 +9,7 @@
 mod api;
 mod cancel;
 mod commit;
+mod doubt;
 mod engine;
 mod execute;
 mod prepare;
@@ -21,6 +22,8 @@ mod watch;
 
 pub use api::{
     ActRef, AdapterStatus, Caller, CancelRequest, Cancelled, Chance, CommitRequest, Committed, Config,
-    Counts, Parts, PrepareRequest, Prepared, Role, SettleRequest, Settled, StartError, ThreadView,
+    Counts, Doubt, Moment, Parts, PrepareRequest, Prepared, Released, Role, SettleRequest, Settled,
+    StartError, ThreadView,
 };
+pub use doubt::timeline;
 pub use engine::Engine;

@@ -25,6 +25,8 @@ pub enum Verb {
     Cancel,
     /// Settle.
     Settle,
+    /// Release.
+    Release,
     /// One act.
     GetAct,
     /// Acts.
@@ -35,11 +37,12 @@ pub enum Verb {
 
 impl Verb {
     /// Every verb.
-    pub const ALL: [Verb; 7] = [
+    pub const ALL: [Verb; 8] = [
         Verb::Prepare,
         Verb::Commit,
         Verb::Cancel,
         Verb::Settle,
+        Verb::Release,
         Verb::GetAct,
         Verb::ListActs,
         Verb::GetThread,
@@ -53,6 +56,7 @@ impl Verb {
             Verb::Commit => "commit",
             Verb::Cancel => "cancel",
             Verb::Settle => "settle",
+            Verb::Release => "release",
             Verb::GetAct => "get_act",
             Verb::ListActs => "list_acts",
             Verb::GetThread => "get_thread",
@@ -62,7 +66,10 @@ impl Verb {
     /// Whether it may change something.
     #[must_use]
     pub fn changes(self) -> bool {
-        matches!(self, Verb::Prepare | Verb::Commit | Verb::Cancel | Verb::Settle)
+        matches!(
+            self,
+            Verb::Prepare | Verb::Commit | Verb::Cancel | Verb::Settle | Verb::Release
+        )
     }
 }
 
@@ -227,18 +234,40 @@ pub async fn text(app: &App) -> String {
             let count = counts.states.get(&state).copied().unwrap_or(0);
             page.sample("wilco_acts", &[("state", state.as_str())], count);
         }
-        page.family(
-            "wilco_mismatches_total",
-            "counter",
-            "Verdicts other than a match since start.",
-        );
-        page.sample("wilco_mismatches_total", &[], counts.mismatches);
-        page.family("wilco_lookups_total", "counter", "Lookups since start.");
-        page.sample("wilco_lookups_total", &[], counts.lookups);
+        for (name, help, value) in [
+            (
+                "wilco_mismatches_total",
+                "Acts whose report did not agree with their statement, since start. Above zero: look at them now.",
+                counts.mismatches,
+            ),
+            (
+                "wilco_contradictions_total",
+                "Closed acts that later evidence contradicted, since start. Above zero: look at them now.",
+                counts.contradictions,
+            ),
+            (
+                "wilco_takeovers_total",
+                "Claims taken over from an earlier run or another daemon, since start.",
+                counts.takeovers,
+            ),
+            (
+                "wilco_resends_total",
+                "Times the same bytes were sent again to a counterparty that enforces their identity, since start.",
+                counts.resends,
+            ),
+            (
+                "wilco_lookups_total",
+                "Lookups at counterparties since start.",
+                counts.lookups,
+            ),
+        ] {
+            page.family(name, "counter", help);
+            page.sample(name, &[], value);
+        }
         page.family(
             "wilco_escalated",
             "gauge",
-            "Open acts for which a person was called.",
+            "Open acts for which a person was called: wilco acts --state in_doubt.",
         );
         page.sample("wilco_escalated", &[], counts.escalated);
         page.family(

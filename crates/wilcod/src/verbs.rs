@@ -8,8 +8,8 @@ use std::time::Duration;
 use prost::Message;
 use wilco_api::v1::settle_request::Outcome;
 use wilco_api::{convert, v1};
-use wilco_core::{ActId, Reason, Refusal};
-use wilco_engine::{ActRef, CancelRequest, CommitRequest, PrepareRequest, SettleRequest};
+use wilco_core::{ActId, Reason, Refusal, Timestamp, Verdict};
+use wilco_engine::{ActRef, CancelRequest, CommitRequest, Doubt, PrepareRequest, SettleRequest};
 use wilco_store::Filter;
 
 use crate::app::{App, Seen};
@@ -204,6 +204,33 @@ pub async fn settle(
     answer
 }
 
+/// Lets a handoff held as a likely twin go on.
+///
+/// # Errors
+/// As [`prepare`].
+pub async fn release(
+    app: &App,
+    key: Option<&[u8]>,
+    request: v1::ReleaseRequest,
+) -> Result<v1::ReleaseReply, Refusal> {
+    let mut seen = Seen::new(Verb::Release);
+    let answer = async {
+        let caller = app.caller(key, &mut seen)?;
+        app.open()?;
+        let act_id = act_id(&request.act_id)?;
+        seen.act_id = act_id.to_string();
+        let released = app.engine.release(caller, act_id).await?;
+        seen.act(&released.act);
+        Ok(v1::ReleaseReply {
+            act: Some(convert::act(&released.act)),
+            notes: released.notes,
+        })
+    }
+    .await;
+    app.report(&seen, &answer);
+    answer
+}
+
 /// One act.
 ///
 /// # Errors
@@ -219,14 +246,33 @@ pub async fn get_act(
         let which = act_ref(&request)?;
         let act = app.engine.act(caller, &which).await?;
         seen.act(&act);
-        let journal = if request.with_journal {
+        let doubt = app.engine.doubt(&act);
+        let troubled = act
+            .closed()
+            .and_then(|closed| closed.verdict)
+            .is_some_and(|verdict| verdict != Verdict::Match);
+        let rows = if request.with_journal || doubt.is_some() || troubled {
             app.engine.journal(caller, act.act_id).await?
         } else {
             Vec::new()
         };
+        let shown = if request.with_journal {
+            rows.as_slice()
+        } else {
+            &[]
+        };
         Ok(v1::GetActReply {
             act: Some(convert::act(&act)),
-            journal: journal.iter().map(convert::happening).collect(),
+            journal: shown.iter().map(convert::happening).collect(),
+            doubt: doubt.map(told),
+            timeline: wilco_engine::timeline(&rows)
+                .into_iter()
+                .map(|moment| v1::Moment {
+                    at: moment.at.to_rfc3339(),
+                    what: moment.what,
+                    text: moment.text,
+                })
+                .collect(),
         })
     }
     .await;
@@ -340,6 +386,30 @@ pub fn state_named(word: &str) -> Result<v1::State, Refusal> {
             let all: Vec<&str> = wilco_core::State::ALL.iter().map(|s| s.as_str()).collect();
             Refusal::malformed("states", format!("states: name any of {}", all.join(", ")))
         })
+}
+
+/// Doubt as clients see it.
+fn told(doubt: Doubt) -> v1::Doubt {
+    let instant = |at: Option<Timestamp>| at.map(|at| at.to_rfc3339()).unwrap_or_default();
+    v1::Doubt {
+        why: doubt.why,
+        maybe_sent: doubt.maybe_sent,
+        owner: doubt.owner,
+        epoch: doubt.epoch,
+        owner_fate: doubt.owner_fate,
+        open_calls: doubt.open_calls,
+        claimed_at: doubt.claimed_at.to_rfc3339(),
+        deadline: doubt.deadline.to_rfc3339(),
+        not_after: doubt.not_after.to_rfc3339(),
+        lookups: doubt.lookups,
+        resends: doubt.resends,
+        next_look_at: doubt.next_look_at.to_rfc3339(),
+        decides_from: instant(doubt.decides_from),
+        decides: doubt.decides,
+        settles_from: instant(doubt.settles_from),
+        settles: doubt.settles,
+        escalated: doubt.escalated,
+    }
 }
 
 fn act_ref(request: &v1::GetActRequest) -> Result<ActRef, Refusal> {

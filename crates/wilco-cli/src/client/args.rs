@@ -56,6 +56,8 @@ pub enum Command {
     Thread(Thread),
     /// Say how an act in doubt ended, after looking.
     Settle(Settle),
+    /// Let a handoff go on that is held because a likely twin stands; its sender still confirms it.
+    Release(Release),
 }
 
 impl Command {
@@ -63,7 +65,11 @@ impl Command {
     pub fn principal(&self) -> &'static str {
         match self {
             Command::Prepare(_) | Command::Commit(_) | Command::Cancel(_) => "scheduler",
-            Command::Acts(_) | Command::Show(_) | Command::Thread(_) | Command::Settle(_) => "duty",
+            Command::Acts(_)
+            | Command::Show(_)
+            | Command::Thread(_)
+            | Command::Settle(_)
+            | Command::Release(_) => "duty",
         }
     }
 }
@@ -176,6 +182,16 @@ pub struct Settle {
     /// What was seen, where, and by whom.
     #[arg(long, value_name = "TEXT")]
     pub evidence: String,
+    /// You made sure that every process that could still send it is gone (the machine is off, say).
+    #[arg(long)]
+    pub owner_dead: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Release {
+    /// The act's id.
+    #[arg(value_name = "ACT")]
+    pub act: String,
 }
 
 fn state(word: &str) -> Result<wilco_api::v1::State, String> {
@@ -212,6 +228,8 @@ mod tests {
         assert!(!parses("wilco settle A --done --not-done --evidence seen"));
         assert!(!parses("wilco settle A --evidence seen"));
         assert!(!parses("wilco settle A --done"));
+        assert!(parses("wilco settle A --not-done --evidence seen --owner-dead"));
+        assert!(parses("wilco release A") && !parses("wilco release"));
         assert!(parses("wilco show --handoff scheduler-1") && parses("wilco show A"));
         assert!(!parses("wilco show"));
         assert!(parses("wilco acts --state in_doubt --state held") && !parses("wilco acts --state IN_DOUBT"));

@@ -1,4 +1,4 @@
-//! What changes something: prepare, commit, cancel, settle.
+//! What changes something: prepare, commit, cancel, settle, release.
 
 use std::io::Read;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use wilco_api::convert::statement_sha256;
 use wilco_api::v1::settle_request::Outcome;
 use wilco_api::v1::{self, State};
 
-use super::args::{Cancel, Commit, Prepare, Settle};
+use super::args::{Cancel, Commit, Prepare, Release, Settle};
 use super::connect::{self, Daemon};
 use super::problem::Problem;
 use super::show;
@@ -119,7 +119,7 @@ pub async fn settle(daemon: &Daemon, args: &Settle, json: bool) -> Result<ExitCo
         act_id: args.act.clone(),
         outcome: outcome.into(),
         evidence: args.evidence.clone(),
-        owner_dead: false,
+        owner_dead: args.owner_dead,
     };
     let answer = daemon.operator().settle(daemon.signed(request)).await;
     let reply = answer.map_err(|status| Problem::refused(&status))?.into_inner();
@@ -129,6 +129,22 @@ pub async fn settle(daemon: &Daemon, args: &Settle, json: bool) -> Result<ExitCo
         say(&plain(&reply.reply));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// `wilco release`: 0 when its sender can confirm it now.
+pub async fn release(daemon: &Daemon, args: &Release, json: bool) -> Result<ExitCode, Problem> {
+    let request = v1::ReleaseRequest {
+        act_id: args.act.clone(),
+    };
+    let answer = daemon.operator().release(daemon.signed(request)).await;
+    let reply = answer.map_err(|status| Problem::refused(&status))?.into_inner();
+    let state = reply.act.as_ref().map_or(State::Unspecified, v1::Act::state);
+    if json {
+        say_json(&reply)?;
+    } else {
+        say(&show::released(&reply, now()));
+    }
+    Ok(code(state == State::Prepared))
 }
 
 /// The confirmation of a statement that passes the sender's own check.

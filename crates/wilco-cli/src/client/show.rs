@@ -72,6 +72,23 @@ pub fn cancelled(reply: &v1::CancelReply) -> String {
     parts.join("\n\n")
 }
 
+/// A release's answer.
+pub fn released(reply: &v1::ReleaseReply, now: i64) -> String {
+    let mut parts = Vec::new();
+    if let Some(act) = &reply.act {
+        parts.push(pairs(&[
+            ("state", state_and_time(act, now)),
+            ("released by", act.released_by.clone()),
+            ("waits for", act.waits_for.clone()),
+            ("statement", act.statement.clone()),
+            ("act", act.act_id.clone()),
+        ]));
+        parts.extend(list_of("problem", &texts(&act.problems)));
+    }
+    parts.extend(list_of("note", &reply.notes));
+    parts.join("\n\n")
+}
+
 /// Acts, one a row.
 pub fn list(found: &v1::ListActsReply, now: i64, nothing: &str) -> String {
     if found.acts.is_empty() {
@@ -124,7 +141,15 @@ pub fn one(reply: &v1::GetActReply, now: i64) -> String {
         ("act", act.act_id.clone()),
         ("state", state_and_time(act, now)),
         ("waits for", act.waits_for.clone()),
-        ("doubt", act.doubt.clone()),
+        ("likely twin", act.twins.join(" ")),
+        ("released by", act.released_by.clone()),
+        (
+            "doubt",
+            match reply.doubt {
+                None => act.doubt.clone(),
+                Some(_) => String::new(),
+            },
+        ),
         ("verdict", act.verdict.clone()),
         ("authorise at", act.authorise_at.clone()),
         ("thread", act.thread.clone()),
@@ -144,6 +169,7 @@ pub fn one(reply: &v1::GetActReply, now: i64) -> String {
         ("statement until", while_open(act, &act.expires_at)),
         ("open until", while_open(act, &act.ends_at)),
     ])];
+    parts.extend(reply.doubt.as_ref().map(|d| doubt(d, now)));
     let lines = [
         ("HO", &act.ho),
         ("stated", &act.statement),
@@ -156,6 +182,13 @@ pub fn one(reply: &v1::GetActReply, now: i64) -> String {
     }
     parts.extend(list_of("problem", &texts(&act.problems)));
     parts.extend(list_of("note", &act.notes));
+    if !reply.timeline.is_empty() {
+        let row = |m: &v1::Moment| vec![m.at.clone(), m.what.clone(), m.text.clone()];
+        parts.push(columns(
+            &["AT", "WHAT", "PARTICULARS"],
+            &reply.timeline.iter().map(row).collect::<Vec<_>>(),
+        ));
+    }
     if !reply.journal.is_empty() {
         let row = |h: &v1::Happening| vec![h.at.clone(), h.kind.clone(), h.principal.clone(), h.body.clone()];
         parts.push(columns(
@@ -165,6 +198,54 @@ pub fn one(reply: &v1::GetActReply, now: i64) -> String {
     }
     parts.retain(|part| !part.is_empty());
     parts.join("\n\n")
+}
+
+/// What is known of an act in doubt, and who can end it when.
+fn doubt(doubt: &v1::Doubt, now: i64) -> String {
+    let until = |instant: &str| match seconds_until(instant, now) {
+        Some(left) if left > 0 => format!("{instant} (in {})", duration(left)),
+        _ => instant.to_owned(),
+    };
+    let said = |instant: &str, words: &str| match instant {
+        "" => words.to_owned(),
+        instant => format!("{}: {words}", until(instant)),
+    };
+    pairs(&[
+        ("in doubt because", doubt.why.clone()),
+        (
+            "bytes may have left",
+            if doubt.maybe_sent { "yes" } else { "no" }.to_owned(),
+        ),
+        (
+            "held by",
+            format!("{}, epoch {}: {}", doubt.owner, doubt.epoch, doubt.owner_fate),
+        ),
+        ("may still be calling", doubt.open_calls.join(" ")),
+        ("claimed", doubt.claimed_at.clone()),
+        ("should have ended", doubt.deadline.clone()),
+        ("never sent from", doubt.not_after.clone()),
+        (
+            "looked up",
+            format!("{} times, next {}", doubt.lookups, until(&doubt.next_look_at)),
+        ),
+        (
+            "sent again",
+            match doubt.resends {
+                0 => String::new(),
+                n => format!("{n} times, the same bytes"),
+            },
+        ),
+        ("wilco decides", said(&doubt.decides_from, &doubt.decides)),
+        ("a person settles", said(&doubt.settles_from, &doubt.settles)),
+        (
+            "a person was called",
+            if doubt.escalated {
+                "yes: look at the counterparty, then wilco settle ACT".to_owned()
+            } else {
+                String::new()
+            },
+        ),
+    ])
 }
 
 /// A thread: its lines as they are, then what the check says.
@@ -221,7 +302,9 @@ fn values(act: &Act) -> String {
 
 fn state_of(act: &Act) -> String {
     match (act.state(), act.verdict.as_str()) {
-        (State::Done, "mismatch" | "contradicted") => format!("done, {}", act.verdict),
+        (State::Done, "mismatch") => "done, mismatch".to_owned(),
+        (State::Held, _) if !act.twins.is_empty() => "held, likely twin".to_owned(),
+        (state, "contradicted") => format!("{}, contradicted", state_word(state)),
         (state, _) => state_word(state).to_owned(),
     }
 }
@@ -353,7 +436,11 @@ mod tests {
         let text = one(
             &v1::GetActReply {
                 act: Some(held),
-                journal: Vec::new(),
+                doubt: Some(v1::Doubt {
+                    why: "no answer\u{1b}[31m\nstate  done".into(),
+                    ..v1::Doubt::default()
+                }),
+                ..v1::GetActReply::default()
             },
             0,
         );
@@ -361,6 +448,74 @@ mod tests {
             !text.contains('\u{1b}') && !text.contains("\nstate  done"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn an_act_in_doubt_is_told_with_who_holds_it_and_when_it_can_end() {
+        let reply = v1::GetActReply {
+            act: Some(act(State::InDoubt)),
+            doubt: Some(v1::Doubt {
+                why: "the line went dead".into(),
+                maybe_sent: true,
+                owner: "house.boot".into(),
+                epoch: 2,
+                owner_fate: "this daemon, which only looks it up".into(),
+                open_calls: vec!["other.boot".into()],
+                lookups: 4,
+                next_look_at: "1970-01-01T00:00:20.000Z".into(),
+                decides_from: "1970-01-01T00:01:05.000Z".into(),
+                decides: "absent then, it was not done".into(),
+                settles: "no word is taken".into(),
+                escalated: true,
+                ..v1::Doubt::default()
+            }),
+            timeline: vec![v1::Moment {
+                at: "1970-01-01T00:00:01.000Z".into(),
+                what: "taken over".into(),
+                text: "by house.boot from other.boot".into(),
+            }],
+            ..v1::GetActReply::default()
+        };
+        let text = one(&reply, 5);
+        for needle in [
+            "in doubt because      the line went dead",
+            "bytes may have left   yes",
+            "held by               house.boot, epoch 2: this daemon, which only looks it up",
+            "may still be calling  other.boot",
+            "4 times, next 1970-01-01T00:00:20.000Z (in 15s)",
+            "1970-01-01T00:01:05.000Z (in 1m 00s): absent then, it was not done",
+            "a person settles      no word is taken",
+            "wilco settle ACT",
+            "taken over  by house.boot from other.boot",
+        ] {
+            assert!(text.contains(needle), "{needle}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_likely_twin_and_a_contradiction_stand_out() {
+        let mut held = act(State::Held);
+        held.twins = vec!["0190163dc1a07000800000000000ffff".into()];
+        held.waits_for = "operator: release".into();
+        let mut against = act(State::Failed);
+        against.verdict = "contradicted".into();
+        let found = v1::ListActsReply {
+            acts: vec![held.clone(), against],
+            next_page_token: String::new(),
+        };
+        let text = list(&found, 0, "nothing");
+        assert!(
+            text.contains("held, likely twin") && text.contains("failed, contradicted"),
+            "{text}"
+        );
+        let text = one(
+            &v1::GetActReply {
+                act: Some(held),
+                ..v1::GetActReply::default()
+            },
+            0,
+        );
+        assert!(text.contains("likely twin") && text.contains("ffff"), "{text}");
     }
 
     #[test]

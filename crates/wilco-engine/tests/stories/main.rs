@@ -12,4 +12,5 @@ mod keeping;
 mod owners;
 mod paths;
 mod races;
+mod twins;
 mod undo;

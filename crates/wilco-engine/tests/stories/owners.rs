@@ -466,3 +466,138 @@ async fn a_cancel_at_the_other_daemon_waits_for_the_truth_too() {
     assert_eq!(there.state(prepared.act.act_id).await, State::Done);
     here.assert_thread_is_sound().await;
 }
+
+// ---- what people are told
+
+fn told(house: &House, act: &Act) -> wilco_engine::Doubt {
+    house.engine.doubt(act).expect("executing or in doubt")
+}
+
+async fn timeline_of(house: &House, act_id: ActId) -> Vec<(String, String)> {
+    let rows = house.engine.journal(&duty(), act_id).await.expect("a journal");
+    wilco_engine::timeline(&rows)
+        .into_iter()
+        .map(|m| (m.what, m.text))
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_act_in_doubt_says_who_holds_it_and_when_it_can_end() {
+    let (there, here, prepared) = paused(without_keys(LookupBy::Reference)).await;
+    let act_id = prepared.act.act_id;
+    let running = here.act(act_id).await;
+    assert!(told(&there, &running).owner_fate.contains("calling now"));
+    let elsewhere = told(&here, &running);
+    assert!(
+        elsewhere
+            .owner_fate
+            .starts_with("another daemon; it last moved at 2026-10-02T12:00:00"),
+        "{}",
+        elsewhere.owner_fate
+    );
+    assert!(elsewhere.maybe_sent && elsewhere.decides_from.is_none() && elsewhere.settles_from.is_none());
+
+    here.clock().advance(31);
+    tokio::time::sleep(ALLOWANCE / 2).await;
+    let watched = told(&here, &here.act(act_id).await).owner_fate;
+    assert!(watched.contains("unchanged for 14 of 30 s"), "{watched}");
+
+    tokio::time::sleep(ALLOWANCE).await;
+    let act = here.act(act_id).await;
+    let doubt = told(&here, &act);
+    let silent = running
+        .execution()
+        .map(|e| e.claim.owner.clone())
+        .expect("claimed");
+    assert_eq!((doubt.epoch, &doubt.open_calls), (2, &vec![silent.clone()]));
+    assert_eq!((doubt.decides_from, doubt.settles_from), (None, None));
+    assert!(doubt.decides.contains(&silent) && doubt.settles.contains("60 s after"));
+
+    // With its end vouched for, both the daemon and a person know from when they may speak.
+    here.bank().shut_lookups();
+    let word = SettleRequest {
+        act_id,
+        done: false,
+        evidence: "the host is switched off".into(),
+        owner_dead: true,
+    };
+    here.engine.settle(&duty(), word).await.expect_err("not yet");
+    let act = here.act(act_id).await;
+    let doubt = told(&here, &act);
+    let window = Some(progress(&act).over_since.expect("over").plus_seconds(60));
+    assert_eq!((doubt.decides_from, doubt.settles_from), (window, window));
+    let stamps: Vec<String> = timeline_of(&here, act_id)
+        .await
+        .into_iter()
+        .map(|(what, _)| what)
+        .collect();
+    assert_eq!(stamps.first().map(String::as_str), Some("claimed"));
+    for what in ["taken over", "lookup", "calls over"] {
+        assert!(stamps.iter().any(|s| s == what), "{what}: {stamps:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_only_a_person_can_settle_says_so() {
+    let (house, _here) = two_houses(without_keys(LookupBy::Evidence)).await;
+    house.bank().next(Call::Lost);
+    let prepared = house.prepare(&ho(1)).await;
+    house.commit(brief(yes(&prepared, 2))).await;
+    let act = house.until(prepared.act.act_id, State::InDoubt).await;
+    let doubt = told(&house, &act);
+    assert_eq!(doubt.decides_from, None);
+    assert!(
+        doubt.decides.contains("a person must settle it"),
+        "{}",
+        doubt.decides
+    );
+    assert_eq!(
+        doubt.settles_from,
+        progress(&act).over_since.map(|over| over.plus_seconds(60))
+    );
+    assert!(
+        house.engine.doubt(&prepared.act).is_none(),
+        "not claimed: no doubt"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_contradiction_is_told_with_what_was_heard() {
+    let (there, here, prepared) = taken_over(without_keys(LookupBy::Evidence)).await;
+    let act_id = prepared.act.act_id;
+    let word = SettleRequest {
+        act_id,
+        done: false,
+        evidence: "the host is switched off (it was not)".into(),
+        owner_dead: true,
+    };
+    here.engine
+        .settle(&duty(), word.clone())
+        .await
+        .expect_err("not yet");
+    pass(&here, 61).await;
+    here.engine.settle(&duty(), word).await.expect("settled");
+    wake(&there);
+    let against = eventually(async || {
+        let act = here.act(act_id).await;
+        (act.closed()?.verdict == Some(Verdict::Contradicted)).then_some(act)
+    });
+    let notes = against
+        .await
+        .and_then(|a| a.closed().map(|c| c.notes.clone()))
+        .expect("notes");
+    let receipt = format!("receipt receipt-{act_id}");
+    assert!(
+        notes
+            .iter()
+            .any(|n| n.contains("contradicts") && n.contains(&receipt)),
+        "{notes:?}"
+    );
+    let timeline = timeline_of(&here, act_id).await;
+    let (what, text) = timeline.last().expect("a moment");
+    assert_eq!(what, "late evidence");
+    assert!(
+        text.starts_with("executed from there.") && text.contains(&receipt),
+        "{text}"
+    );
+}

@@ -22,4 +22,14 @@ impl Operator for Service {
             .map(Response::new)
             .map_err(|refusal| errors::status(&refusal))
     }
+    async fn release(
+        &self,
+        request: Request<v1::ReleaseRequest>,
+    ) -> Result<Response<v1::ReleaseReply>, Status> {
+        let key = key(request.metadata());
+        let answer = verbs::release(&self.0, key.as_deref(), request.into_inner()).await;
+        answer
+            .map(Response::new)
+            .map_err(|refusal| errors::status(&refusal))
+    }
 }

@@ -32,6 +32,7 @@ pub fn router(app: Arc<App>, body_max: usize) -> Router {
         .route("/v1/acts", get(list_acts))
         .route("/v1/acts/{act_id}", get(get_act))
         .route("/v1/acts/{act_id}/settle", post(settle))
+        .route("/v1/acts/{act_id}/release", post(release))
         .route("/v1/threads/{thread}", get(get_thread))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
@@ -93,12 +94,31 @@ async fn settle(State(http): State<Http>, Path(act_id): Path<String>, request: R
         Ok(taken) => taken,
         Err(refusal) => return errors::response(&refusal),
     };
-    if !request.act_id.is_empty() && request.act_id != act_id {
-        let text = "act_id: the body names another act than the path; leave it out";
-        return errors::response(&Refusal::malformed("act_id", text));
+    if let Err(refusal) = same_act(&request.act_id, &act_id) {
+        return errors::response(&refusal);
     }
     request.act_id = act_id;
     answer(verbs::settle(&http.app, key.as_deref(), request).await)
+}
+
+async fn release(State(http): State<Http>, Path(act_id): Path<String>, request: Request) -> Response {
+    let (key, mut request) = match http.take::<v1::ReleaseRequest>(request).await {
+        Ok(taken) => taken,
+        Err(refusal) => return errors::response(&refusal),
+    };
+    if let Err(refusal) = same_act(&request.act_id, &act_id) {
+        return errors::response(&refusal);
+    }
+    request.act_id = act_id;
+    answer(verbs::release(&http.app, key.as_deref(), request).await)
+}
+
+fn same_act(in_body: &str, in_path: &str) -> Result<(), Refusal> {
+    if in_body.is_empty() || in_body == in_path {
+        return Ok(());
+    }
+    let text = "act_id: the body names another act than the path; leave it out";
+    Err(Refusal::malformed("act_id", text))
 }
 
 async fn get_act(
