@@ -58,12 +58,13 @@ pub struct Act {
     pub stage: Stage,
 }
 
-/// The job as it arrived. A tombstone (a cancel that came before its handoff) has an empty `line`.
+/// The job as it arrived. A tombstone (a cancel that came before its handoff) has an empty `line`, and so has a closed
+/// act whose texts were erased.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct Handoff {
     /// The message id, unique within the thread.
     pub id: String,
-    /// The exact line, one final line end removed. Its identity: never a digest.
+    /// The exact line, one final line end removed. Its identity: never a digest, as long as the line is kept.
     pub line: String,
     /// Who sent it (`from`).
     pub sender: String,
@@ -396,6 +397,18 @@ pub struct Closed {
     /// Which refusal of the errors table a caller that still wants to commit gets; for a closed act that is not done
     /// or failed.
     pub superseded: bool,
+    /// What is known of its texts, once they were erased.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub erased: Option<Erased>,
+}
+
+/// The mark an erasure leaves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Erased {
+    /// When.
+    pub at: Timestamp,
+    /// The hex SHA-256 of the handoff's line: its identity from then on.
+    pub handoff_sha256: String,
 }
 
 impl Act {
@@ -470,6 +483,13 @@ impl Act {
     /// Whether this is a tombstone whose handoff has not come.
     #[must_use]
     pub fn is_tombstone(&self) -> bool {
-        self.handoff.line.is_empty()
+        self.handoff.line.is_empty() && self.erased_handoff().is_none()
+    }
+
+    /// The hex SHA-256 of the handoff's line, where the line itself was erased.
+    #[must_use]
+    pub fn erased_handoff(&self) -> Option<&str> {
+        let erased = self.closed()?.erased.as_ref()?;
+        Some(&erased.handoff_sha256)
     }
 }

@@ -17,6 +17,7 @@ pub mod ids;
 pub mod journal;
 pub mod lines;
 pub mod prepare;
+pub mod purge;
 pub mod quiescence;
 pub mod recovery;
 pub mod refusal;

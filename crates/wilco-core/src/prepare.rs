@@ -236,6 +236,17 @@ pub fn standing(profiles: &Profiles, existing: &Act, line: &str) -> Result<Stand
     if existing.is_tombstone() {
         return Ok(Standing::Tombstone);
     }
+    if let Some(sha256) = existing.erased_handoff() {
+        if sha256_hex(line.as_bytes()) == sha256 {
+            return Ok(Standing::Closed);
+        }
+        let text = format!(
+            "{} was handed over before in thread {} with other bytes; its line was erased since. Use a new id for a new \
+             handoff",
+            existing.handoff.id, existing.thread
+        );
+        return Err(Refusal::new(Reason::HandoffConflict, text).in_field("ho"));
+    }
     if existing.handoff.line != line {
         let part = first_difference(profiles, &existing.handoff.line, line);
         let text = format!(
@@ -290,10 +301,14 @@ pub enum Reissue {
     Refuse(&'static str, String),
 }
 
-/// Decides what a re-issued handoff does to the act `target` whose journal holds message `re` with this `body`.
+/// Decides what a re-issued handoff does to the act `target` whose journal holds message `re` with this `body`. Where the
+/// body was erased, it is taken for the statement: it may have been.
 #[must_use]
 pub fn reissue(handoff: &Handoff, re: &str, target: &Act, body: Option<&str>) -> Reissue {
-    let names_rb = body.is_some_and(|b| b.starts_with("RW1 RB "));
+    let names_rb = match body {
+        Some(body) => body.starts_with("RW1 RB "),
+        None => target.erased_handoff().is_some(),
+    };
     let names_ho = target.handoff.id == re && target.attempt > 0;
     if !(names_rb || names_ho) {
         return Reissue::Unrelated;
@@ -584,6 +599,7 @@ pub fn closed(line: String, line_id: String, at: Timestamp, offer: Option<Offer>
         notes: Vec::new(),
         receipt: None,
         superseded: false,
+        erased: None,
     }
 }
 

@@ -321,6 +321,7 @@ fn done(
         notes,
         receipt: executed.receipt.clone(),
         superseded: false,
+        erased: None,
     });
     Ok(Change {
         unless_twin: None,
@@ -432,6 +433,7 @@ pub fn fail(
         notes: Vec::new(),
         receipt: None,
         superseded: false,
+        erased: None,
     })
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use wilco_core::cancel::{self as core, Cancel, Effect};
-use wilco_core::journal::EntryKind;
+use wilco_core::journal::{EntryKind, sha256_hex};
 use wilco_core::write::Taken;
 use wilco_core::{Act, Handoff, Reason, Refusal, State, Written};
 
@@ -38,7 +38,11 @@ pub(crate) async fn cancel(
             .await
             .map_err(store_refusal)?
         {
-            if body.as_deref() != Some(cancel.line.as_str()) {
+            let same = match &body {
+                Some(body) => *body == cancel.line,
+                None => was_its_line(engine, &act, &cancel).await?,
+            };
+            if !same {
                 return Err(id_taken("cx", &cancel.id, &cancel.id));
             }
             let act = until_closed(engine, act.act_id, wait).await?;
@@ -101,6 +105,15 @@ async fn leave_tombstone(
             )?])
         })
         .await
+}
+
+/// Whether the erased line with this cancel's id was this cancel.
+async fn was_its_line(engine: &Engine, act: &Act, cancel: &Cancel) -> Result<bool, Refusal> {
+    let rows = engine.keeper.journal(act.act_id).await.map_err(store_refusal)?;
+    let sha256 = sha256_hex(cancel.line.as_bytes());
+    Ok(rows
+        .iter()
+        .any(|r| r.message_id.as_deref() == Some(&cancel.id) && r.body_sha256 == sha256))
 }
 
 /// Whether the act's handoff is a line of its thread. One that did not validate is kept outside.

@@ -301,6 +301,11 @@ async fn undone(
     let Some((target, _)) = found else {
         return not_one(format!("ctx: {dn} is no line of this thread"));
     };
+    if target.closed().is_some_and(|c| c.erased.is_some()) {
+        return not_one(format!(
+            "ctx: what {dn} belongs to was erased; it cannot be reversed here any more"
+        ));
+    }
     let Stage::Done(Closed {
         line,
         line_id,

@@ -21,6 +21,8 @@ pub(crate) struct Sealed {
     pub(crate) rows: Vec<Vec<Row>>,
     /// The instant they were decided with.
     pub(crate) at: Timestamp,
+    /// Whether the bodies their journals held before go with it, and the lines of their handoffs.
+    pub(crate) erases: bool,
 }
 
 impl Sealed {
@@ -132,11 +134,11 @@ pub(crate) enum Judged {
     Wrong(StoreError),
 }
 
-/// Seals what was decided at `at`, after checking that it makes sense by itself.
+/// Seals what was decided at `at`, where it `erases` what came before, after checking that it makes sense by itself.
 ///
 /// # Errors
 /// `Row` when one write changes an act twice, gives a name out twice, or holds a value no keeper can keep.
-pub(crate) fn sealed(changes: Vec<Change>, at: Timestamp) -> Result<Sealed, StoreError> {
+pub(crate) fn sealed(changes: Vec<Change>, at: Timestamp, erases: bool) -> Result<Sealed, StoreError> {
     make_sense(&changes)?;
     let mut acts = Vec::with_capacity(changes.len());
     let mut rows = Vec::with_capacity(changes.len());
@@ -155,6 +157,7 @@ pub(crate) fn sealed(changes: Vec<Change>, at: Timestamp) -> Result<Sealed, Stor
         acts,
         rows,
         at,
+        erases,
     })
 }
 

@@ -7,6 +7,7 @@
 //! To add a keeper: implement the trait, and run [`suite`] on it.
 
 mod clock;
+mod erase;
 mod judge;
 pub mod memory;
 mod page;
@@ -17,5 +18,5 @@ pub mod sqlite;
 pub mod suite;
 
 pub use memory::MemoryKeeper;
-pub use port::{Counters, Filter, Keeper, Page, StoreError, ThreadLine};
+pub use port::{Counters, Filter, Keeper, Page, Purged, StoreError, ThreadLine};
 pub use sqlite::{SqliteKeeper, SqliteOptions};

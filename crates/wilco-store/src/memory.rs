@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use wilco_core::journal::{EntryKind, Row};
 use wilco_core::write::{Decide, Durable, TwinGuard};
-use wilco_core::{Act, ActId, Clock, State, Timestamp, Written};
+use wilco_core::{Act, ActId, Clock, State, Timestamp, Written, purge};
 
 use crate::clock::StoreClock;
+use crate::erase;
 use crate::judge::{Earlier, Findings, Judged, Sealed, Standing, judge, sealed};
 use crate::page::{self, Place};
-use crate::{Counters, Filter, Keeper, Page, StoreError, ThreadLine};
+use crate::{Counters, Filter, Keeper, Page, Purged, StoreError, ThreadLine};
 
 /// Keeps everything in memory.
 pub struct MemoryKeeper {
@@ -50,6 +51,34 @@ impl MemoryKeeper {
             return Err(StoreError::Down("it was closed".to_owned()));
         }
         Ok(self.kept.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn write_now(&self, decide: &Decide, erases: bool) -> Result<Written, StoreError> {
+        let mut kept = self.kept()?;
+        let write = {
+            let at = self.clock.next()?;
+            sealed(decide(at), at, erases)?
+        };
+        let found = Findings::gather(&write, &*kept)?;
+        match judge(&write, &found, &Earlier::default()) {
+            Judged::Fits => {}
+            Judged::Refused(written) => {
+                kept.counters.refused += 1;
+                return Ok(written);
+            }
+            Judged::Wrong(error) => return Err(error),
+            Judged::Wait => return Err(StoreError::Busy),
+        }
+        if !write.acts.is_empty() {
+            kept.apply(&write);
+            kept.counters.writes += 1;
+            kept.counters.flushes += 1;
+        }
+        Ok(Written::Advanced {
+            at: write.at,
+            durable: Durable::attest(&write.acts),
+            acts: write.acts,
+        })
     }
 
     fn select(&self, wanted: impl Fn(&Act) -> bool) -> Result<Vec<Act>, StoreError> {
@@ -103,6 +132,9 @@ impl Kept {
                 }
             }
             let journal = self.journal.entry(act.act_id).or_default();
+            if write.erases {
+                journal.iter_mut().for_each(|row| row.body = None);
+            }
             journal.extend(rows.iter().cloned());
             self.acts.insert(act.act_id, act.clone());
         }
@@ -151,31 +183,7 @@ impl Standing for Kept {
 #[async_trait]
 impl Keeper for MemoryKeeper {
     async fn write(&self, decide: Decide) -> Result<Written, StoreError> {
-        let mut kept = self.kept()?;
-        let write = {
-            let at = self.clock.next()?;
-            sealed(decide(at), at)?
-        };
-        let found = Findings::gather(&write, &*kept)?;
-        match judge(&write, &found, &Earlier::default()) {
-            Judged::Fits => {}
-            Judged::Refused(written) => {
-                kept.counters.refused += 1;
-                return Ok(written);
-            }
-            Judged::Wrong(error) => return Err(error),
-            Judged::Wait => return Err(StoreError::Busy),
-        }
-        if !write.acts.is_empty() {
-            kept.apply(&write);
-            kept.counters.writes += 1;
-            kept.counters.flushes += 1;
-        }
-        Ok(Written::Advanced {
-            at: write.at,
-            durable: Durable::attest(&write.acts),
-            acts: write.acts,
-        })
+        self.write_now(&decide, false)
     }
 
     async fn act(&self, id: ActId) -> Result<Option<Act>, StoreError> {
@@ -269,6 +277,21 @@ impl Keeper for MemoryKeeper {
         let kept = self.kept()?;
         let count = |state| kept.acts.values().filter(|a| a.state() == state).count();
         Ok(State::ALL.into_iter().map(|s| (s, count(s) as u64)).collect())
+    }
+
+    async fn purge(&self, older_than: Timestamp, limit: u32) -> Result<Purged, StoreError> {
+        let mut old = self.select(|a| purge::erasable_since(a).is_some_and(|since| since < older_than))?;
+        old.sort_by_key(|a| (a.updated_at, a.act_id));
+        let size = page::size(limit) as usize;
+        let mut done = Purged {
+            more: old.len() > size,
+            ..Purged::default()
+        };
+        for act in old.into_iter().take(size) {
+            let written = self.write_now(&erase::decision(act, older_than), true);
+            erase::count(&mut done, written)?;
+        }
+        Ok(done)
     }
 
     fn now(&self) -> Timestamp {

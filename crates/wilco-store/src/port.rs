@@ -59,6 +59,12 @@ pub trait Keeper: Send + Sync {
     /// How many acts stand in each state.
     async fn counts(&self) -> Result<Vec<(State, u64)>, StoreError>;
 
+    /// Erases the texts of closed acts that were last written before `older_than`, the oldest first, at most `limit` acts
+    /// (zero, like anything above 500, means 500). What may be erased and what stays is
+    /// [`wilco_core::purge`]'s to say. Each act is a write of its own, so that nobody waits for the whole; one that is
+    /// changed meanwhile is left for the next call.
+    async fn purge(&self, older_than: Timestamp, limit: u32) -> Result<Purged, StoreError>;
+
     /// The store's clock: never earlier than any instant it has written.
     fn now(&self) -> Timestamp;
 
@@ -115,6 +121,17 @@ pub struct ThreadLine {
     pub seq: u64,
     /// The line; `None` once erased.
     pub line: Option<String>,
+}
+
+/// What one round of a purge did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Purged {
+    /// Acts whose texts are gone.
+    pub acts: u64,
+    /// Bodies erased from their journals.
+    pub bodies: u64,
+    /// Whether there was more to erase: another round finds it.
+    pub more: bool,
 }
 
 /// What a store has done since it was opened.

@@ -144,6 +144,7 @@ fn a_closed_act_answers_as_it_was_closed_before_anything_else_is_asked() {
         (
             Stage::Refused(Closed {
                 superseded: true,
+                erased: None,
                 ..a_close("the UN")
             }),
             Reason::Superseded,

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use wilco_core::journal::Row;
 use wilco_core::write::{Decide, Written};
 use wilco_core::{Act, ActId, State, Timestamp};
-use wilco_store::{Counters, Filter, Keeper, Page, StoreError, ThreadLine};
+use wilco_store::{Counters, Filter, Keeper, Page, Purged, StoreError, ThreadLine};
 
 use super::locked;
 
@@ -163,6 +163,11 @@ impl Keeper for FaultyKeeper {
     async fn counts(&self) -> Result<Vec<(State, u64)>, StoreError> {
         self.alive()?;
         self.inner.counts().await
+    }
+
+    async fn purge(&self, older_than: Timestamp, limit: u32) -> Result<Purged, StoreError> {
+        self.alive()?;
+        self.inner.purge(older_than, limit).await
     }
 
     fn now(&self) -> Timestamp {

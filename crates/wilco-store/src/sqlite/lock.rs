@@ -13,7 +13,7 @@ use crate::StoreError;
 ///
 /// # Errors
 /// `Refuse` naming the folder and what to do.
-pub(super) fn take(dir: &Path) -> Result<File, StoreError> {
+pub fn take(dir: &Path) -> Result<File, StoreError> {
     let path = dir.join("lock");
     let refuse = |what: String| StoreError::Refuse(format!("{}: {what}", dir.display()));
     let mut file = OpenOptions::new()

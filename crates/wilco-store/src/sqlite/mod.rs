@@ -6,7 +6,7 @@
 mod decode;
 mod doubt;
 mod faults;
-mod lock;
+pub mod lock;
 mod look;
 mod open;
 mod read;
@@ -140,13 +140,17 @@ impl SqliteKeeper {
         self.shared.faults.add(fault);
     }
 
-    async fn enqueue(&self, decide: Decide) -> Result<Written, StoreError> {
+    async fn enqueue(&self, decide: Decide, erases: bool) -> Result<Written, StoreError> {
         let (answer, answered) = oneshot::channel();
         if let Some(why) = self.shared.stopped() {
             return Err(StoreError::Down(why));
         }
         let sent = match locked(&self.queue).as_ref() {
-            Some(queue) => queue.try_send(Job { decide, answer }),
+            Some(queue) => queue.try_send(Job {
+                decide,
+                erases,
+                answer,
+            }),
             None => return Err(closed()),
         };
         match sent {

@@ -26,7 +26,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 const CHECKPOINT_PAGES: &str = "4000";
 
 /// Number, name and text of each migration, in order.
-pub(super) const MIGRATIONS: [(i64, &str, &str); 2] = [
+pub(super) const MIGRATIONS: [(i64, &str, &str); 3] = [
     (
         1,
         "acts and journal",
@@ -36,6 +36,11 @@ pub(super) const MIGRATIONS: [(i64, &str, &str); 2] = [
         2,
         "likely twins",
         include_str!("../../../../migrations/sqlite/0002_likely_twins.sql"),
+    ),
+    (
+        3,
+        "purge",
+        include_str!("../../../../migrations/sqlite/0003_purge.sql"),
     ),
 ];
 

@@ -1,17 +1,19 @@
 //! The port, on SQLite. Reading walks an index for every question, and never the whole table.
 
 use async_trait::async_trait;
+use futures::future::join_all;
 use sqlx::Sqlite;
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use wilco_core::journal::Row;
 use wilco_core::write::Decide;
-use wilco_core::{Act, ActId, State, Timestamp, Written};
+use wilco_core::{Act, ActId, State, Timestamp, Written, purge};
 
 use super::{SqliteKeeper, decode, down, locked, sql};
+use crate::erase::{self, AT_ONCE};
 use crate::page::{self, Place};
 use crate::record::At;
-use crate::{Counters, Filter, Keeper, Page, StoreError, ThreadLine};
+use crate::{Counters, Filter, Keeper, Page, Purged, StoreError, ThreadLine};
 
 type Asked = Query<'static, Sqlite, SqliteArguments>;
 
@@ -21,7 +23,7 @@ const NO_ACT: &str = "g";
 #[async_trait]
 impl Keeper for SqliteKeeper {
     async fn write(&self, decide: Decide) -> Result<Written, StoreError> {
-        self.enqueue(decide).await
+        self.enqueue(decide, false).await
     }
 
     async fn act(&self, id: ActId) -> Result<Option<Act>, StoreError> {
@@ -153,6 +155,26 @@ impl Keeper for SqliteKeeper {
         Ok(State::ALL.into_iter().map(|s| (s, count(s))).collect())
     }
 
+    async fn purge(&self, older_than: Timestamp, limit: u32) -> Result<Purged, StoreError> {
+        let size = page::size(limit) as usize;
+        let mut old = self.old(older_than, size + 1).await?;
+        let mut done = Purged {
+            more: old.len() > size,
+            ..Purged::default()
+        };
+        old.truncate(size);
+        while !old.is_empty() {
+            let some: Vec<Act> = old.drain(..old.len().min(AT_ONCE)).collect();
+            let writes = some
+                .into_iter()
+                .map(|act| self.enqueue(erase::decision(act, older_than), true));
+            for written in join_all(writes).await {
+                erase::count(&mut done, written)?;
+            }
+        }
+        Ok(done)
+    }
+
     fn now(&self) -> Timestamp {
         self.shared.clock.now()
     }
@@ -182,6 +204,26 @@ impl SqliteKeeper {
     async fn one(&self, asked: Asked) -> Result<Option<Act>, StoreError> {
         let row = asked.fetch_optional(&self.readers).await.map_err(down)?;
         row.as_ref().map(decode::act).transpose()
+    }
+
+    /// The oldest acts whose texts may be erased, at most so many. Those that are kept for a person are passed over; there
+    /// are few of them.
+    async fn old(&self, older_than: Timestamp, most: usize) -> Result<Vec<Act>, StoreError> {
+        let mut old = Vec::new();
+        let mut after = (i64::MIN, String::new());
+        while old.len() < most {
+            let asked = sqlx::query(sql::OLD)
+                .bind(older_than.0)
+                .bind(after.0)
+                .bind(after.1.clone())
+                .bind(i64::from(page::MOST));
+            let acts = self.many(asked).await?;
+            let Some(last) = acts.last() else { break };
+            after = (last.updated_at.0, last.act_id.to_string());
+            old.extend(acts.into_iter().filter(|a| purge::erasable_since(a).is_some()));
+        }
+        old.truncate(most);
+        Ok(old)
     }
 
     async fn many(&self, asked: Asked) -> Result<Vec<Act>, StoreError> {

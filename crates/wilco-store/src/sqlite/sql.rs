@@ -141,6 +141,14 @@ pub(super) const LET_GO: &str = "
 UPDATE acts SET undo_of = NULL
 WHERE undo_of IS NOT NULL AND act_id IN (SELECT value ->> 'act_id' FROM json_each($1))";
 
+/// Erases the bodies of the journals of the acts in $1 (ids) and the lines of their handoffs, before [`WRITE`] writes the
+/// acts without them.
+pub(super) const ERASE: &str = "
+UPDATE journal SET body = NULL
+WHERE act_id IN (SELECT value FROM json_each($1)) AND body IS NOT NULL;
+
+UPDATE acts SET ho_line = '' WHERE act_id IN (SELECT value FROM json_each($1))";
+
 /// The highest instant ever written.
 pub(super) const HIGHEST: &str = "SELECT highest FROM clock WHERE one = 1";
 
@@ -255,6 +263,15 @@ pub(super) const CLAIMED: &str = concat!(
     "SELECT ",
     act_columns!(),
     " FROM acts WHERE state IN ('executing', 'in_doubt') ORDER BY act_id"
+);
+
+/// Closed acts that still have their handoff's line and were last written before $1, the oldest first, after the place $2,
+/// $3, at most $4.
+pub(super) const OLD: &str = concat!(
+    "SELECT ",
+    act_columns!(),
+    " FROM acts WHERE due_at IS NULL AND ho_line <> '' AND updated_at < $1 AND (updated_at, act_id) > ($2, $3)
+ORDER BY updated_at, act_id LIMIT $4"
 );
 
 /// A thread's lines in the order they entered it, after the place $2, $3, $4, at most $5.

@@ -41,6 +41,8 @@ async fn no_question_scans_a_table() {
         sql::IN_THE_WAY,
         sql::MESSAGES_TAKEN,
         sql::TWINS,
+        sql::ERASE,
+        sql::OLD,
         sql::HIGHEST,
     ];
     for question in questions {
@@ -64,6 +66,7 @@ async fn lists_are_read_in_the_order_of_their_index() {
         (sql::DUE, "acts_by_due"),
         (sql::DUE_IN_THREAD, "acts_by_due"),
         (sql::THREAD, "journal_by_thread"),
+        (sql::OLD, "acts_by_age"),
         (sql::COUNTS, "COVERING INDEX acts_by_state"),
     ];
     for (list, index) in lists {

@@ -42,6 +42,8 @@ const MOST_BYTES: usize = 8 << 20;
 /// A write waiting for its turn.
 pub(super) struct Job {
     pub(super) decide: Decide,
+    /// Whether what it changes loses its texts.
+    pub(super) erases: bool,
     pub(super) answer: oneshot::Sender<Answer>,
 }
 
@@ -84,6 +86,7 @@ struct Parcel {
     guards: Json,
     latest: i64,
     reverses: bool,
+    erased: Json,
 }
 
 pub(super) struct Writer {
@@ -202,7 +205,7 @@ impl Writer {
                 // A decision that panics must not take the writer with it.
                 let changes = catch_unwind(AssertUnwindSafe(|| (job.decide)(at)));
                 let changes = changes.map_err(|_| StoreError::Down("the decision panicked".to_owned()))?;
-                sealed(changes, at)
+                sealed(changes, at, job.erases)
             });
             bytes += one.as_ref().map_or(0, Sealed::bytes);
             decided.push(one);
@@ -222,6 +225,10 @@ impl Writer {
         }
         if self.shared.faults.commit_fails() {
             self.connection.in_transaction.store(false, Ordering::Release);
+        }
+        if !parcel.erased.is_empty() {
+            let erase = sqlx::query(sql::ERASE).bind(parcel.erased.close());
+            erase.execute(&mut self.connection.db).await.map_err(before)?;
         }
         let updates = parcel.updates.close();
         if parcel.reverses {
@@ -360,6 +367,12 @@ impl Parcel {
         let (mut updates, mut arrivals) = (Vec::new(), Vec::new());
         let (mut inserts, mut rows) = (Vec::new(), Vec::new());
         let guards = write.changes.iter().filter_map(|c| c.unless_twin.as_ref());
+        let erased: Vec<_> = write
+            .acts
+            .iter()
+            .filter(|_| write.erases)
+            .map(|a| a.act_id)
+            .collect();
         let guards: Vec<_> = guards.map(|guard| GuardOut::new(guard, write.at)).collect();
         let mut updated = 0;
         for (change, act) in write.changes.iter().zip(&write.acts) {
@@ -385,13 +398,15 @@ impl Parcel {
             .and_then(|()| self.arrivals.extend(&arrivals))
             .and_then(|()| self.inserts.extend(&inserts))
             .and_then(|()| self.rows.extend(&rows))
-            .and_then(|()| self.guards.extend(&guards));
+            .and_then(|()| self.guards.extend(&guards))
+            .and_then(|()| self.erased.extend(&erased));
         if added.is_err() {
             self.updates.0.truncate(before[0]);
             self.arrivals.0.truncate(before[1]);
             self.inserts.0.truncate(before[2]);
             self.rows.0.truncate(before[3]);
             self.guards.0.truncate(before[4]);
+            self.erased.0.truncate(before[5]);
             return added;
         }
         self.updated += updated;
@@ -399,13 +414,14 @@ impl Parcel {
         Ok(())
     }
 
-    fn lengths(&self) -> [usize; 5] {
+    fn lengths(&self) -> [usize; 6] {
         [
             &self.updates,
             &self.arrivals,
             &self.inserts,
             &self.rows,
             &self.guards,
+            &self.erased,
         ]
         .map(|json| json.0.len())
     }
@@ -430,6 +446,10 @@ impl Json {
                 .map_err(|e| StoreError::Down(format!("an act cannot be written as JSON: {e}")))?;
         }
         Ok(())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.len() == 1
     }
 
     fn close(mut self) -> String {

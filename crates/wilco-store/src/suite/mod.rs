@@ -12,6 +12,7 @@ pub mod clock;
 pub mod concurrent;
 pub mod hand;
 pub mod journal;
+pub mod purge;
 pub mod reading;
 pub mod refusals;
 pub mod sample;
@@ -66,6 +67,10 @@ macro_rules! keeper_suite {
             twins::a_later_attempt_can_be_like_others,
             twins::one_of_many_twins_stands,
             twins::one_of_two_twins_is_claimed,
+            purge::what_is_closed_and_old_loses_its_texts,
+            purge::what_was_erased_still_stands_in_the_way,
+            purge::a_purge_goes_in_rounds_past_what_is_kept,
+            purge::a_purge_is_in_nobodys_way,
             clock::every_write_is_decided_at_a_later_instant,
             clock::a_clock_set_back_stops_writes_until_acknowledged,
         );
