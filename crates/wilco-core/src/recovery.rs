@@ -121,8 +121,10 @@ pub fn take_over(act: &Act, from: &Bearer, me: &str, fate: Fate, now: Timestamp)
     }
     let mut execution = act.execution()?.clone();
     let progress = &mut execution.progress;
-    // Calls of earlier runs on this daemon's own folder ended with them.
-    progress.calls_ended(|call| ended(call, me), false, now);
+    // Calls of earlier runs on this daemon's own folder ended with them. With the last of them the act is quiet only if
+    // the holder makes none either: a silent one that had begun to send again may still be at it.
+    let holder_calls = fate == Fate::Silent && act.holder_may_be_calling();
+    progress.calls_ended(|call| ended(call, me), holder_calls, now);
     match fate {
         Fate::Over if !progress.others_open => {
             progress.over_since.get_or_insert(now);

@@ -457,6 +457,36 @@ fn nothing_is_over_while_another_silent_owner_or_the_holder_may_be_calling() {
     assert_eq!(owners, ["here.1", "third.1"]);
 }
 
+#[test]
+fn taking_over_from_a_silent_resender_does_not_end_its_call_with_ones_own() {
+    // Another daemon took the act from here's earlier run, began to send the same bytes again, and went silent.
+    let lost = taken(
+        &claimed_by("here.1", an_executing_act()),
+        "there.1",
+        Fate::Silent,
+        50,
+    );
+    let change = reclaim(&lost, &a_contract(), &bearer(&lost), 30, at(60)).expect("claimed again");
+    let back = taken(
+        &Act {
+            version: lost.version + 1,
+            ..change.act
+        },
+        "here.2",
+        Fate::Silent,
+        100,
+    );
+    let after = progress(&back);
+    let owners: Vec<&str> = after.open_calls.iter().map(|c| c.owner.as_str()).collect();
+    assert_eq!(owners, ["there.1"], "its bytes can still leave");
+    assert!(after.others_open);
+    assert_eq!(after.over_since, None);
+    // One that only looked it up makes no call.
+    let idle = taken(&lost, "here.2", Fate::Silent, 100);
+    assert_eq!(progress(&idle).over_since, Some(at(100)));
+    assert!(!progress(&idle).others_open && progress(&idle).open_calls.is_empty());
+}
+
 // ---- the same bytes again
 
 /// Taken from a silent owner, and not found by a lookup.
