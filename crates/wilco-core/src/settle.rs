@@ -99,7 +99,7 @@ impl Bearer {
 #[must_use]
 pub fn evidence(act: &Act, news: &News, from: &Bearer, now: Timestamp) -> Change {
     let mut next = act.clone();
-    let contradicts = contradicts(act, news);
+    let contradicts = contradicts(act, news, from);
     let holder_calls = act.holder_may_be_calling();
     match &mut next.stage {
         Stage::Failed(closed) | Stage::Done(closed) if contradicts => {
@@ -140,12 +140,19 @@ pub fn evidence(act: &Act, news: &News, from: &Bearer, now: Timestamp) -> Change
 }
 
 /// Whether news about a closed act says the opposite of its closing line.
+///
+/// "Not sent" and "refused" answer one sending. Where the same bytes were sent again, the earlier sending's no says
+/// nothing against a later one that the counterparty gave a receipt for.
 #[must_use]
-pub fn contradicts(act: &Act, news: &News) -> bool {
-    matches!(
-        (&act.stage, news),
-        (Stage::Failed(_), News::Executed(_) | News::Accepted(_)) | (Stage::Done(_), News::NotDone { .. })
-    )
+pub fn contradicts(act: &Act, news: &News, from: &Bearer) -> bool {
+    match (&act.stage, news) {
+        (Stage::Failed(_), News::Executed(_) | News::Accepted(_)) => true,
+        (Stage::Done(closed), News::NotDone { .. }) => {
+            let of_another_claim = closed.claim.as_ref().is_some_and(|c| Bearer::of(c) != *from);
+            !(of_another_claim && closed.receipt.is_some())
+        }
+        _ => false,
+    }
 }
 
 /// The write that follows from news about a claimed act. `contract` is the narrower of the frozen and the current

@@ -164,7 +164,7 @@ async fn evidence(
         .await?;
     match written {
         Written::Advanced { mut acts, .. } => {
-            if wilco_core::settle::contradicts(act, news) {
+            if wilco_core::settle::contradicts(act, news, from) {
                 engine.stats.contradictions.fetch_add(1, Ordering::Relaxed);
                 tracing::error!(act = %act.act_id, "later evidence contradicts the closing line: a person must look");
             }

@@ -591,6 +591,14 @@ fn stale() -> Bearer {
     }
 }
 
+/// The holder of the claim [`an_executing_act`] was made with.
+fn mine() -> Bearer {
+    Bearer {
+        owner: "me".into(),
+        epoch: 1,
+    }
+}
+
 fn kept(act: &Act, news: &News) -> Change {
     evidence(act, news, &stale(), at(99))
 }
@@ -720,7 +728,7 @@ fn evidence_that_agrees_with_a_close_is_kept_and_says_nothing_more() {
         (&failed, no()),
         (&failed, News::LookupUnknown("?".into())),
     ] {
-        assert!(!contradicts(act, &news));
+        assert!(!contradicts(act, &news, &mine()));
         let change = kept(act, &news);
         assert_eq!(change.act.stage, act.stage);
         assert_eq!(change.entries.len(), 1);
@@ -736,8 +744,8 @@ fn evidence_against_a_close_marks_it_and_never_replaces_its_line() {
         (&failed, News::Accepted(shown())),
         (&done, no()),
     ] {
-        assert!(contradicts(act, &news));
-        let change = kept(act, &news);
+        assert!(contradicts(act, &news, &mine()));
+        let change = evidence(act, &news, &mine(), at(99));
         let (before, after) = (act.closed().expect("closed"), closed_of(&change));
         assert_eq!(change.act.state(), act.state());
         assert_eq!(after.verdict, Some(Verdict::Contradicted));
@@ -745,6 +753,31 @@ fn evidence_against_a_close_marks_it_and_never_replaces_its_line() {
         assert!(after.notes.len() == before.notes.len() + 1 && after.notes.last() != before.notes.last());
         assert_eq!(thread_lines(&change), [] as [String; 0]);
     }
+}
+
+#[test]
+fn the_no_to_an_earlier_sending_contradicts_only_what_no_receipt_stands_for() {
+    // Claimed by another daemon, taken over, and sent again by the holder: its answer closed it.
+    let receipted = apply(&an_executing_act(), &News::Executed(shown()), 20);
+    assert!(receipted.closed().is_some_and(|c| c.receipt.is_some()));
+    for (act, from, against) in [
+        (&receipted, stale(), false),
+        (&receipted, mine(), true),
+        (&without_receipt(&receipted), stale(), true),
+    ] {
+        assert_eq!(contradicts(act, &no(), &from), against, "{from:?}");
+        let change = evidence(act, &no(), &from, at(99));
+        let verdict = closed_of(&change).verdict;
+        assert_eq!(verdict == Some(Verdict::Contradicted), against, "{from:?}");
+    }
+}
+
+fn without_receipt(done: &Act) -> Act {
+    let mut done = done.clone();
+    if let Stage::Done(closed) = &mut done.stage {
+        closed.receipt = None;
+    }
+    done
 }
 
 // ---- a person's word where a call may be open
