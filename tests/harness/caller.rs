@@ -261,6 +261,7 @@ impl Caller {
             act_id: act_id.into(),
             outcome: outcome.into(),
             evidence: evidence.into(),
+            owner_dead: false,
         };
         match self.wire {
             Wire::Grpc => {

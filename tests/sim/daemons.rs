@@ -14,6 +14,7 @@ use crate::judge::Judge;
 use crate::line::{Line, Weather};
 use crate::locked;
 use crate::log::Log;
+use crate::perils::Perils;
 use crate::plan::{DAEMONS, Plan};
 use crate::store::Store;
 
@@ -26,14 +27,24 @@ pub struct Sim {
     pub store: Arc<Store>,
     pub judge: Arc<Judge>,
     pub weather: Arc<Weather>,
+    pub perils: Arc<Perils>,
     pub daemons: Daemons,
 }
 
 /// The daemons of a run.
 #[derive(Default)]
 pub struct Daemons {
-    seats: Mutex<[Option<Process>; DAEMONS]>,
+    seats: Mutex<[Seat; DAEMONS]>,
     boots: Mutex<u32>,
+}
+
+/// A folder, as it were, and the one process that holds its lock.
+#[derive(Default)]
+enum Seat {
+    #[default]
+    Empty,
+    Starting,
+    Up(Process),
 }
 
 /// One running daemon.
@@ -47,11 +58,18 @@ pub struct Process {
 impl Sim {
     /// The process in a seat, if one runs there.
     pub fn process(&self, seat: usize) -> Option<Process> {
-        locked(&self.daemons.seats).get(seat)?.clone()
+        match locked(&self.daemons.seats).get(seat)? {
+            Seat::Up(process) => Some(process.clone()),
+            Seat::Empty | Seat::Starting => None,
+        }
     }
 
-    /// Starts a daemon in an empty seat. While the store does not answer, it is tried again.
+    /// Starts a daemon in a seat, if it is empty. While the store does not answer, it is tried again.
     pub async fn start(&self, seat: usize) {
+        match locked(&self.daemons.seats).get_mut(seat) {
+            Some(free @ Seat::Empty) => *free = Seat::Starting,
+            _ => return,
+        }
         let boot = {
             let mut boots = locked(&self.daemons.boots);
             *boots += 1;
@@ -66,23 +84,13 @@ impl Sim {
         let name = format!("d{seat}#{boot}");
         let gate = Arc::new(Gate::new());
         loop {
-            let line = Line::new(
-                &name,
-                &gate,
-                &self.world,
-                &self.weather,
-                &self.judge,
-                &self.log,
-            );
+            let line = Line::new(self, &name, &gate);
             let chance = Chance::of(self.plan.seed, &format!("{name} {}", self.log.passed_ms()));
             let parts = Parts {
                 keeper: Arc::new(self.store.handle(&name, Arc::clone(&gate))),
                 adapters: vec![Arc::new(line)],
                 profiles: rw1::Profiles::builtin(),
-                token_keys: vec![TokenKey {
-                    id: "k1".to_owned(),
-                    secret: [7; 32],
-                }],
+                token_keys: vec![token_key()],
                 chance: Arc::new(Shared::new(chance)),
                 config: self.plan.config(&house),
             };
@@ -91,7 +99,7 @@ impl Sim {
                     self.log.say(&format!("{name} started"));
                     let process = Process { name, gate, engine };
                     if let Some(free) = locked(&self.daemons.seats).get_mut(seat) {
-                        *free = Some(process);
+                        *free = Seat::Up(process);
                     }
                     return;
                 }
@@ -103,10 +111,22 @@ impl Sim {
         }
     }
 
+    /// The seats whose process is dead although nobody has cleared it away yet.
+    pub fn fallen(&self) -> Vec<usize> {
+        (0..DAEMONS)
+            .filter(|seat| {
+                self.process(*seat)
+                    .is_some_and(|p| p.gate.motion() == Motion::Dead)
+            })
+            .collect()
+    }
+
     /// Kills the daemon in a seat.
     pub fn kill(&self, seat: usize) {
-        let process = locked(&self.daemons.seats).get_mut(seat).and_then(Option::take);
-        if let Some(process) = process {
+        if let Some(process) = self.process(seat) {
+            if let Some(held) = locked(&self.daemons.seats).get_mut(seat) {
+                *held = Seat::Empty;
+            }
             self.log.say(&format!("{} killed", process.name));
             process.gate.set(Motion::Dead);
             self.judge.died(&process.name);
@@ -128,8 +148,22 @@ impl Sim {
     /// Freezes or thaws the daemon in a seat.
     pub fn set_frozen(&self, seat: usize, frozen: bool) {
         if let Some(process) = self.process(seat) {
-            self.log.say(&format!("{} {}", process.name, if frozen { "frozen" } else { "thawed" }));
-            process.gate.set(if frozen { Motion::Frozen } else { Motion::Running });
+            self.log.say(&format!(
+                "{} {}",
+                process.name,
+                if frozen { "frozen" } else { "thawed" }
+            ));
+            process
+                .gate
+                .set(if frozen { Motion::Frozen } else { Motion::Running });
         }
+    }
+}
+
+/// The server key of every daemon of every run.
+pub fn token_key() -> TokenKey {
+    TokenKey {
+        id: "k1".to_owned(),
+        secret: [7; 32],
     }
 }

@@ -103,12 +103,9 @@ impl Judge {
     /// Whether everybody who was ever given leave to send the act is dead.
     pub fn owners_are_dead(&self, act: ActId) -> bool {
         let seen = locked(&self.seen);
-        seen.owners.get(&act).is_none_or(|owners| owners.is_subset(&seen.dead))
-    }
-
-    /// The closing line given for an act.
-    pub fn closing_of(&self, act: ActId) -> Option<String> {
-        locked(&self.seen).closings.get(&act).cloned()
+        seen.owners
+            .get(&act)
+            .is_none_or(|owners| owners.is_subset(&seen.dead))
     }
 
     /// The acts of which a cancel was told that nothing was done.
@@ -162,7 +159,10 @@ impl Judge {
                 seen.tally.writes += 1;
                 count(&mut seen.tally, before.as_ref(), act);
                 if is_leave(before.as_ref(), act) {
-                    seen.owners.entry(act.act_id).or_default().insert(process.to_owned());
+                    seen.owners
+                        .entry(act.act_id)
+                        .or_default()
+                        .insert(process.to_owned());
                     if believed && !seen.dead.contains(process) {
                         seen.calls.entry(act.act_id).or_default().push(process.to_owned());
                     }
@@ -189,15 +189,25 @@ impl Judge {
             wrong(format!("from {was:?} to {is:?}"));
         }
         if act.version != before.map_or(1, |b| b.version + 1) {
-            wrong(format!("version {} after {:?}", act.version, before.map(|b| b.version)));
+            wrong(format!(
+                "version {} after {:?}",
+                act.version,
+                before.map(|b| b.version)
+            ));
         }
         if let (Some(old), Some(new)) = (before.and_then(Act::closed), act.closed())
             && old.line != new.line
             && !before.is_some_and(Act::is_tombstone)
         {
-            wrong(format!("its closing line was replaced: {} by {}", old.line, new.line));
+            wrong(format!(
+                "its closing line was replaced: {} by {}",
+                old.line, new.line
+            ));
         }
-        if act.closed().is_some_and(|c| c.verdict == Some(Verdict::Contradicted)) {
+        if act
+            .closed()
+            .is_some_and(|c| c.verdict == Some(Verdict::Contradicted))
+        {
             wrong("evidence contradicts its closing line".to_owned());
         }
         if let Some(before) = before {
@@ -274,7 +284,7 @@ impl Judge {
 
     /// A likely twin that was claimed, or done and not undone, where nobody released this one.
     fn twin_of(&self, act: &Act) -> Option<ActId> {
-        if act.released_by.is_some() || !crate::TWINS {
+        if act.released_by.is_some() {
             return None;
         }
         let seen = locked(&self.seen);
@@ -298,7 +308,9 @@ impl Judge {
     /// The book shows what was stated, in every slot the counterparty can see.
     fn as_stated(&self, act: &Act, wrong: &mut dyn FnMut(String)) {
         let orders = self.world.orders_of(act.act_id);
-        let done = orders.iter().find(|o| !matches!(o.standing, SimStanding::Rejected(_)));
+        let done = orders
+            .iter()
+            .find(|o| !matches!(o.standing, SimStanding::Rejected(_)));
         let (Some(order), Some(offer)) = (done, act.offer()) else {
             return;
         };
@@ -353,7 +365,10 @@ impl Judge {
         let act = &answer.act;
         if act.state().is_final() {
             if act.handoff.line.is_empty() {
-                self.broken(&[act.act_id.to_string()], "a tombstone answered a prepare".to_owned());
+                self.broken(
+                    &[act.act_id.to_string()],
+                    "a tombstone answered a prepare".to_owned(),
+                );
             }
             return self.closing(act, &answer.reply);
         }

@@ -10,10 +10,12 @@ use wilco_adapter::{Adapter, Description, Found, Job, Outcome, Permit, Ready, Re
 use wilco_core::{ActId, Frozen, Resolved, Timestamp};
 
 use crate::chance::{Chance, Shared};
+use crate::daemons::Sim;
 use crate::gate::Gate;
 use crate::judge::Judge;
 use crate::log::Log;
-use crate::plan::{Plan, SETTLE_WINDOW_S};
+use crate::perils::Perils;
+use crate::plan::{FORWARD_STEP_S, Plan, SETTLE_WINDOW_S};
 
 /// The faults of a run, the same for every daemon.
 pub struct Weather {
@@ -46,13 +48,14 @@ impl Weather {
 
     fn draw(&self, c: &mut Chance, pays: bool) -> Fault {
         let window = i64::from(SETTLE_WINDOW_S);
-        let seconds = |c: &mut Chance, most: i64| i64::try_from(c.between(1, most.unsigned_abs())).unwrap_or(1);
+        let seconds =
+            |c: &mut Chance, most: i64| i64::try_from(c.between(1, most.unsigned_abs())).unwrap_or(1);
         match c.between(0, 99) {
             0..=2 => Fault::NotConnected,
             3..=7 => Fault::LostBefore,
             8..=13 => Fault::LostAfter,
-            // It lands within the settle window, measured from when the sending ended.
-            14..=19 => Fault::Late(seconds(c, window - 1)),
+            // It lands within the settle window, measured from when the sending ended, even if the clock is stepped a little.
+            14..=19 => Fault::Late(seconds(c, window - 1 - FORWARD_STEP_S)),
             20..=22 => Fault::Slow(seconds(c, 90)),
             // The process stands between the permit and the first byte.
             23..=26 => Fault::Stalled(seconds(c, 200)),
@@ -109,33 +112,28 @@ pub struct Line {
     weather: Arc<Weather>,
     gate: Arc<Gate>,
     process: String,
+    perils: Arc<Perils>,
     judge: Arc<Judge>,
     log: Arc<Log>,
 }
 
 impl Line {
-    pub fn new(
-        process: &str,
-        gate: &Arc<Gate>,
-        world: &Arc<SimWorld>,
-        weather: &Arc<Weather>,
-        judge: &Arc<Judge>,
-        log: &Arc<Log>,
-    ) -> Line {
+    pub fn new(sim: &Sim, process: &str, gate: &Arc<Gate>) -> Line {
         let pause = GatedPause {
             gate: Arc::clone(gate),
-            weather: Arc::clone(weather),
+            weather: Arc::clone(&sim.weather),
         };
         let adapter =
-            SimAdapter::with_world(&weather.plan.counterparty(), Arc::clone(world), Arc::new(pause));
+            SimAdapter::with_world(&sim.plan.counterparty(), Arc::clone(&sim.world), Arc::new(pause));
         Line {
             adapter: adapter.unwrap_or_else(|e| panic!("{e}")),
-            world: Arc::clone(world),
-            weather: Arc::clone(weather),
+            world: Arc::clone(&sim.world),
+            weather: Arc::clone(&sim.weather),
             gate: Arc::clone(gate),
             process: process.to_owned(),
-            judge: Arc::clone(judge),
-            log: Arc::clone(log),
+            perils: Arc::clone(&sim.perils),
+            judge: Arc::clone(&sim.judge),
+            log: Arc::clone(&sim.log),
         }
     }
 }
@@ -167,9 +165,14 @@ impl Adapter for Line {
         self.log.say(&format!("{} sends {act}: {fault:?}", self.process));
         self.judge.call_begins(&self.process, act);
         self.world.script_of(act, fault);
+        // The adapter's own pause comes next, and then the gate.
+        self.perils.meet(&self.process, &self.gate, "before it sends", 60);
         let outcome = self.adapter.execute(permit, frozen).await;
+        self.perils
+            .meet(&self.process, &self.gate, "with the answer in hand", 20);
         self.gate.pass().await;
-        self.log.say(&format!("{} heard of {act}: {outcome:?}", self.process));
+        self.log
+            .say(&format!("{} heard of {act}: {outcome:?}", self.process));
         self.judge.call_ends(&self.process, act);
         outcome
     }
@@ -184,8 +187,10 @@ impl Adapter for Line {
         if self.weather.chance.draw(|c| c.thousandths(50)) {
             tokio::time::sleep(self.weather.way()).await;
         }
+        self.perils.meet(&self.process, &self.gate, "after a lookup", 10);
         self.gate.pass().await;
-        self.log.say(&format!("{} looked up {act}: {found:?}", self.process));
+        self.log
+            .say(&format!("{} looked up {act}: {found:?}", self.process));
         found
     }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use wilco_core::{ActId, Refusal};
 use wilco_engine::{
-    Caller, CancelRequest, Cancelled, CommitRequest, Committed, PrepareRequest, Prepared, Role, SettleRequest,
-    Settled,
+    Caller, CancelRequest, Cancelled, CommitRequest, Committed, PrepareRequest, Prepared, Released, Role,
+    SettleRequest, Settled,
 };
 
 use crate::chance::Chance;
@@ -31,6 +31,7 @@ pub enum Answer {
     Committed(Box<Committed>),
     Cancelled(Box<Cancelled>),
     Settled(Box<Settled>),
+    Released(Box<Released>),
 }
 
 /// What it hears.
@@ -123,7 +124,8 @@ impl Sim {
         told
     }
 
-    async fn carry(&self, process: &Process, caller: &Caller, ask: Ask) -> Result<Answer, Refusal> {
+    /// Asks a process, and shows the judge what it answers.
+    pub async fn carry(&self, process: &Process, caller: &Caller, ask: Ask) -> Result<Answer, Refusal> {
         let engine = &process.engine;
         let judge = &self.judge;
         let asked = name_of(&ask);
@@ -147,7 +149,7 @@ impl Sim {
             Ask::Release(act) => engine
                 .release(caller, act)
                 .await
-                .map(|a| Answer::Prepared(Box::new(a))),
+                .map(|a| Answer::Released(Box::new(a))),
         };
         process.gate.pass().await;
         let text = match &answer {
@@ -167,6 +169,7 @@ impl Sim {
                 judge.heard_settled(a);
                 format!("{} {}", a.act.act_id, shown(&a.reply, &a.act))
             }
+            Ok(Answer::Released(a)) => format!("{} {}", a.act.act_id, shown("", &a.act)),
             Err(refusal) => format!("{}: {}", refusal.reason.as_str(), refusal.text),
         };
         self.log.say(&format!("{} answers {asked}: {text}", process.name));
@@ -194,7 +197,11 @@ fn shown(reply: &str, act: &wilco_core::Act) -> String {
 fn name_of(ask: &Ask) -> String {
     match ask {
         Ask::Prepare(r) => format!("prepare {} {}", r.thread, id_of(&r.ho)),
-        Ask::Commit(r) => format!("commit {} by {}", r.token.get(..34).unwrap_or_default(), id_of(&r.confirmation)),
+        Ask::Commit(r) => format!(
+            "commit {} by {}",
+            r.token.get(..34).unwrap_or_default(),
+            id_of(&r.confirmation)
+        ),
         Ask::Cancel(r) => format!("cancel {} {}", r.thread, id_of(&r.cx)),
         Ask::Settle(r) => format!("settle {} done={}", r.act_id, r.done),
         Ask::Release(act) => format!("release {act}"),

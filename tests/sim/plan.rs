@@ -8,6 +8,10 @@ use wilco_engine::Config;
 /// How long after the last byte an act can still land at this counterparty.
 pub const SETTLE_WINDOW_S: u32 = 20;
 
+/// How far the store's clock is set forward at most: the settle window must have room for it, because the time between
+/// two lookups is read off that clock.
+pub const FORWARD_STEP_S: i64 = 4;
+
 /// How many daemons share the store.
 pub const DAEMONS: usize = 3;
 
@@ -48,6 +52,8 @@ pub struct Plan {
     pub threads: usize,
     /// Over how many seconds they start.
     pub span_s: u64,
+    /// Whether the store's clock is set forward by more than the settle window has room for.
+    pub far_forward: bool,
 }
 
 impl Plan {
@@ -66,6 +72,7 @@ impl Plan {
             kind: kinds[usize::try_from(seed % 6).unwrap_or(0)],
             threads,
             span_s: 600 + threads as u64 * 5,
+            far_forward: std::env::var_os("WILCO_SIM_FAR_FORWARD").is_some(),
         }
     }
 
@@ -95,7 +102,9 @@ impl Plan {
             evidence_only: self.kind == Kind::BlindWithEvidence,
             settle_window_s: SETTLE_WINDOW_S,
             delay_ms: 1,
-            accounts: on_file.map(|(sup, acct)| ((*sup).to_owned(), (*acct).to_owned())).collect(),
+            accounts: on_file
+                .map(|(sup, acct)| ((*sup).to_owned(), (*acct).to_owned()))
+                .collect(),
             concurrency: 24,
             ..SimConfig::default()
         }

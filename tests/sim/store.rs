@@ -13,12 +13,13 @@ use tokio::sync::oneshot;
 use wilco_core::journal::Row;
 use wilco_core::write::Decide;
 use wilco_core::{Act, ActId, State, Timestamp, Written};
-use wilco_store::{Counters, Filter, Keeper, MemoryKeeper, Page, StoreError, ThreadLine};
+use wilco_store::{Counters, Filter, Keeper, MemoryKeeper, Page, Purged, StoreError, ThreadLine};
 
 use crate::chance::Shared;
 use crate::gate::{Gate, Motion};
 use crate::judge::Judge;
 use crate::log::Log;
+use crate::perils::Perils;
 
 /// The store's own side.
 pub struct Store {
@@ -26,6 +27,7 @@ pub struct Store {
     judge: Arc<Judge>,
     log: Arc<Log>,
     chance: Shared,
+    perils: Arc<Perils>,
     troubled: AtomicBool,
     calm: AtomicBool,
 }
@@ -48,12 +50,19 @@ enum Fate {
 }
 
 impl Store {
-    pub fn new(kept: MemoryKeeper, judge: Arc<Judge>, log: Arc<Log>, chance: Shared) -> Store {
+    pub fn new(
+        kept: MemoryKeeper,
+        judge: Arc<Judge>,
+        log: Arc<Log>,
+        chance: Shared,
+        perils: Arc<Perils>,
+    ) -> Store {
         Store {
             kept,
             judge,
             log,
             chance,
+            perils,
             troubled: AtomicBool::new(false),
             calm: AtomicBool::new(false),
         }
@@ -83,7 +92,11 @@ impl Store {
         if self.calm.load(Ordering::SeqCst) {
             return Fate::Well;
         }
-        let odds = if self.troubled.load(Ordering::SeqCst) { 400 } else { 15 };
+        let odds = if self.troubled.load(Ordering::SeqCst) {
+            400
+        } else {
+            15
+        };
         let fates = [
             Fate::Down,
             Fate::Busy,
@@ -114,7 +127,11 @@ impl Store {
 
     fn read_fails(&self) -> bool {
         let calm = self.calm.load(Ordering::SeqCst);
-        let odds = if self.troubled.load(Ordering::SeqCst) { 300 } else { 3 };
+        let odds = if self.troubled.load(Ordering::SeqCst) {
+            300
+        } else {
+            3
+        };
         !calm && self.chance.draw(|c| c.thousandths(odds))
     }
 
@@ -214,6 +231,9 @@ impl Keeper for Handle {
                     return;
                 }
             };
+            store
+                .perils
+                .meet(&process, &gate, "before it hears of its write", 6);
             store.travel().await;
             drop(answer.send(said));
         });
@@ -221,6 +241,9 @@ impl Keeper for Handle {
             // Lost with its process: nobody is left to hear.
             return std::future::pending().await;
         };
+        self.store
+            .perils
+            .meet(&self.process, &self.gate, "after it heard of its write", 4);
         self.gate.pass().await;
         said
     }
@@ -286,6 +309,11 @@ impl Keeper for Handle {
 
     async fn counts(&self) -> Result<Vec<(State, u64)>, StoreError> {
         let answer = self.ask().await?.counts().await;
+        self.hear(answer).await
+    }
+
+    async fn purge(&self, older_than: Timestamp, limit: u32) -> Result<Purged, StoreError> {
+        let answer = self.ask().await?.purge(older_than, limit).await;
         self.hear(answer).await
     }
 

@@ -1,0 +1,136 @@
+//! After: the promises, kept by real engines through thousands of acts in which everything goes wrong that may.
+//!
+//! Several daemons share one store and one counterparty. Senders hand over, confirm, cancel, replace and reverse;
+//! messages are lost, doubled and overtaken; daemons are killed, frozen past every deadline and started again; writes
+//! are lost or stand without anybody knowing; the counterparty answers late, never, or with something else; the clock is
+//! stepped; people settle what is in doubt. A judge looks at every write and every answer and compares them with the
+//! counterparty's own book.
+//!
+//! Time is virtual and chance comes from one number, so a seed is one run, byte for byte:
+//!
+//! ```sh
+//! cargo test -p wilco-tests --test sim                                             # fixed seeds and a fresh one
+//! WILCO_SIM_SEED=17 WILCO_SIM_THREADS=200 cargo test -p wilco-tests --test sim -- --nocapture   # that run again
+//! ```
+//!
+//! `WILCO_SIM_FRESH=20` runs so many fresh seeds; `WILCO_SIM_LOG=FILE` keeps the event log of the run.
+
+mod chance;
+mod chaos;
+mod clock;
+mod daemons;
+mod ending;
+mod gate;
+mod judge;
+mod line;
+mod log;
+mod net;
+mod perils;
+mod plan;
+mod run;
+mod senders;
+mod store;
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use plan::Plan;
+use run::{Ran, run};
+
+/// How many threads a run has unless `WILCO_SIM_THREADS` says otherwise.
+const THREADS: usize = 300;
+
+/// Nothing panics while it holds one of these, but a broken run's end must still be told.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One seed for every kind of counterparty.
+#[test]
+fn fixed_seeds_keep_every_promise() {
+    if let Some(seed) = number("WILCO_SIM_SEED") {
+        return kept(seed, threads());
+    }
+    // Two at a time: a run is one thread.
+    let seeds: Vec<u64> = (1..=6).collect();
+    let (left, right) = seeds.split_at(3);
+    let rest = |seeds: &[u64]| seeds.iter().for_each(|seed| kept(*seed, threads()));
+    std::thread::scope(|s| {
+        s.spawn(|| rest(left));
+        rest(right);
+    });
+}
+
+/// Seeds nobody has seen. The seed is printed before it runs.
+#[test]
+fn fresh_seeds_keep_every_promise() {
+    if number("WILCO_SIM_SEED").is_some() {
+        return;
+    }
+    for n in 0..number("WILCO_SIM_FRESH").unwrap_or(1) {
+        let seed = RandomState::new().hash_one(n) % 1_000_000_000;
+        println!(
+            "fresh seed: WILCO_SIM_SEED={seed} WILCO_SIM_THREADS={}",
+            threads()
+        );
+        kept(seed, threads());
+    }
+}
+
+/// What makes a failing seed worth printing.
+#[test]
+fn one_seed_is_one_run() {
+    if number("WILCO_SIM_SEED").is_some() {
+        return;
+    }
+    let plan = Plan::new(10, 60);
+    let (first, second) = (run(plan), run(plan));
+    let differs = first.text.lines().zip(second.text.lines()).find(|(a, b)| a != b);
+    assert_eq!(
+        differs, None,
+        "the first line in which two runs of one seed differ"
+    );
+    assert_eq!(first.hash, second.hash);
+}
+
+/// Runs a seed and fails with everything one needs to run it again.
+fn kept(seed: u64, threads: usize) {
+    let ran = run(Plan::new(seed, threads));
+    if let Ok(path) = std::env::var("WILCO_SIM_LOG") {
+        std::fs::write(path, &ran.text).unwrap_or_else(|e| panic!("the log: {e}"));
+    }
+    println!("{}", summary(&ran));
+    if ran.broken.is_empty() {
+        return;
+    }
+    let mut text = String::new();
+    for (broken, told) in ran.broken.iter().take(3) {
+        text.push_str(&format!("\nBROKEN: {}\n{told}\n", broken.text));
+    }
+    panic!(
+        "{text}\n{}\nrun it again: WILCO_SIM_SEED={seed} WILCO_SIM_THREADS={threads} cargo test -p wilco-tests --test sim -- \
+         --nocapture",
+        summary(&ran)
+    );
+}
+
+fn summary(ran: &Ran) -> String {
+    format!(
+        "seed {} ({:?}): {} acts in {:.1} s, {:?}, hash {}",
+        ran.plan.seed,
+        ran.plan.kind,
+        ran.acts,
+        ran.took.as_secs_f64(),
+        ran.tally,
+        &ran.hash[..16]
+    )
+}
+
+fn threads() -> usize {
+    number("WILCO_SIM_THREADS").map_or(THREADS, |n| usize::try_from(n).unwrap_or(THREADS))
+}
+
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|e| panic!("{name}={text}: {e}")))
+}
