@@ -13,16 +13,17 @@ const FILES: [&str; 4] = [
 ];
 
 /// Requests of the JSON API: an unknown field in one of these is a mistake, never ignored.
-const REQUESTS: [&str; 5] = [
+const REQUESTS: [&str; 6] = [
     "PrepareRequest",
     "CommitRequest",
     "CancelRequest",
     "SettleRequest",
     "ReleaseRequest",
+    "PurgeRequest",
 ];
 
 /// Messages that travel as JSON, to clients or to the terminal.
-const MESSAGES: [&str; 19] = [
+const MESSAGES: [&str; 21] = [
     "Problem",
     "FrozenValue",
     "Happening",
@@ -40,6 +41,8 @@ const MESSAGES: [&str; 19] = [
     "SettleReply",
     "ReleaseRequest",
     "ReleaseReply",
+    "PurgeRequest",
+    "PurgeReply",
     "Doubt",
     "Moment",
 ];

@@ -279,6 +279,17 @@ pub struct Released {
     pub notes: Vec<String>,
 }
 
+/// What purge did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Purged {
+    /// Acts whose texts are gone.
+    pub acts: u64,
+    /// Bodies erased from their journals.
+    pub bodies: u64,
+    /// Whether there is more: ask again.
+    pub more: bool,
+}
+
 /// What is known of an act that is executing or in doubt, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Doubt {

@@ -1,6 +1,6 @@
 //! The engine itself: what it holds, how it starts, how it stops, and the tools every verb uses.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,15 +12,14 @@ use tokio_util::task::TaskTracker;
 use wilco_adapter::{Adapter, Description, Served};
 use wilco_core::token::{Token, TokenKey};
 use wilco_core::write::Taken;
-use wilco_core::{
-    Act, ActId, Change, Clock, Contract, Frozen, Reason, Refusal, Stage, State, Timestamp, Written,
-};
-use wilco_store::{Filter, Keeper, StoreError};
+use wilco_core::{Act, ActId, Change, Clock, Contract, Frozen, Reason, Refusal, Stage, Timestamp, Written};
+use wilco_store::{Keeper, StoreError};
 
 use crate::api::{
     AdapterStatus, Caller, CancelRequest, Cancelled, CommitRequest, Committed, Config, Counts, Parts,
-    PrepareRequest, Prepared, Released, SettleRequest, Settled, StartError,
+    PrepareRequest, Prepared, Purged, Released, SettleRequest, Settled, StartError,
 };
+use crate::needs::Needs;
 use crate::running::Running;
 use crate::watch::Watch;
 
@@ -70,6 +69,15 @@ impl Engine {
     /// # Errors
     /// The store does not answer, the settings make no sense, or open acts need what is no longer configured.
     pub async fn start(parts: Parts) -> Result<Arc<Engine>, StartError> {
+        Engine::start_after(parts, None).await
+    }
+
+    /// Starts as [`Engine::start`], but looks for what open acts need only if something of `had` is missing: what every
+    /// daemon that wrote to the store before this start could serve.
+    ///
+    /// # Errors
+    /// As [`Engine::start`].
+    pub async fn start_after(parts: Parts, had: Option<&Needs>) -> Result<Arc<Engine>, StartError> {
         check(&parts)?;
         let mut owner = [0u8; 8];
         parts.chance.fill(&mut owner);
@@ -93,7 +101,7 @@ impl Engine {
             grace_over: CancellationToken::new(),
             draining: AtomicBool::new(false),
         });
-        engine.check_orphans().await?;
+        engine.check_orphans(had).await?;
         let left = engine.keeper.claimed().await?;
         let looking_round = Arc::clone(&engine);
         // In the background: a counterparty that does not answer must not keep the daemon from starting.
@@ -167,6 +175,17 @@ impl Engine {
     pub async fn release(self: &Arc<Self>, caller: &Caller, act_id: ActId) -> Result<Released, Refusal> {
         let (engine, caller) = (Arc::clone(self), caller.clone());
         self.in_a_task(async move { crate::release::release(&engine, &caller, act_id).await })
+            .await
+    }
+
+    /// Erases the texts of acts that were closed more than `older_than_s` seconds ago, for a few seconds; asked again, it
+    /// goes on.
+    ///
+    /// # Errors
+    /// See [`Reason`].
+    pub async fn purge(self: &Arc<Self>, caller: &Caller, older_than_s: u64) -> Result<Purged, Refusal> {
+        let (engine, caller) = (Arc::clone(self), caller.clone());
+        self.in_a_task(async move { crate::purge::purge(&engine, &caller, older_than_s).await })
             .await
     }
 
@@ -248,53 +267,9 @@ impl Engine {
         left
     }
 
-    async fn check_orphans(&self) -> Result<(), StartError> {
-        let open = State::ALL.into_iter().filter(|s| !s.is_final()).collect();
-        let mut filter = Filter {
-            states: open,
-            limit: 500,
-            ..Filter::default()
-        };
-        let mut missing: Vec<String> = Vec::new();
-        loop {
-            let page = self.keeper.acts(&filter).await?;
-            for act in &page.items {
-                missing.extend(self.missing_for(act));
-            }
-            match page.next {
-                Some(next) => filter.page_token = Some(next),
-                None => break,
-            }
-        }
-        missing.sort();
-        missing.dedup();
-        match missing.is_empty() {
-            true => Ok(()),
-            false if self.config.orphan => {
-                tracing::warn!(
-                    missing = missing.join(", "),
-                    "serving although open acts need what is not configured"
-                );
-                Ok(())
-            }
-            false => Err(StartError::Orphans(missing.join(", "))),
-        }
-    }
-
-    fn missing_for(&self, act: &Act) -> Vec<String> {
-        let mut missing = Vec::new();
-        if let Some(offer) = act.offer()
-            && self.slot_named(&offer.frozen.adapter).is_none()
-        {
-            missing.push(format!("adapter {}", offer.frozen.adapter));
-        }
-        if !self.config.agents.contains(&act.handoff.receiver) {
-            missing.push(format!("agent {}", act.handoff.receiver));
-        }
-        if !act.handoff.profile.is_empty() && self.profiles.get(&act.handoff.profile).is_none() {
-            missing.push(format!("profile {}", act.handoff.profile));
-        }
-        missing
+    /// The ids of the server keys that are loaded.
+    pub(crate) fn token_key_ids(&self) -> BTreeSet<String> {
+        self.keys.iter().map(|key| key.id.clone()).collect()
     }
 
     // ---- tools for the verbs

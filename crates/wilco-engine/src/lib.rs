@@ -12,7 +12,9 @@ mod commit;
 mod doubt;
 mod engine;
 mod execute;
+mod needs;
 mod prepare;
+mod purge;
 mod recover;
 mod release;
 mod running;
@@ -22,8 +24,9 @@ mod watch;
 
 pub use api::{
     ActRef, AdapterStatus, Caller, CancelRequest, Cancelled, Chance, CommitRequest, Committed, Config,
-    Counts, Doubt, Moment, Parts, PrepareRequest, Prepared, Released, Role, SettleRequest, Settled,
+    Counts, Doubt, Moment, Parts, PrepareRequest, Prepared, Purged, Released, Role, SettleRequest, Settled,
     StartError, ThreadView,
 };
 pub use doubt::timeline;
 pub use engine::Engine;
+pub use needs::Needs;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use wilco_lab::LabOptions;
 
+use crate::database::DatabaseUrl;
 use crate::demo::{self, Play};
 use crate::logs::{self, LogFormat};
 use crate::serve::{self, ServeOptions};
@@ -50,6 +51,11 @@ struct Serve {
     /// A configuration elsewhere than DIR/wilcod.toml.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Keep the acts in this PostgreSQL database (postgres://USER@HOST/DATABASE), which several daemons may share, each
+    /// with a data folder of its own. Others on this machine can read command lines: where the URL holds a password,
+    /// prefer WILCO_DATABASE_URL or the configuration.
+    #[arg(long, value_name = "URL", env = "WILCO_DATABASE_URL", hide_env_values = true)]
+    database_url: Option<String>,
     /// A folder of profiles (<name>.json) instead of the built-in ones.
     #[arg(long, value_name = "DIR")]
     profiles: Option<PathBuf>,
@@ -118,10 +124,12 @@ pub fn main() -> ExitCode {
 }
 
 async fn serve(args: Serve) -> Result<(), String> {
+    let database = args.database_url.as_deref().map(DatabaseUrl::parse).transpose();
     let options = ServeOptions {
         data: args.data,
         listen: args.listen,
         config: args.config,
+        database: database.map_err(|e| format!("--database-url: {e}"))?,
         profiles: args.profiles,
         orphan: args.orphan,
         grace: args.grace.map(|s| Duration::from_secs(u64::from(s))),

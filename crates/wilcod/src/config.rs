@@ -31,6 +31,8 @@ pub struct Config {
     pub acts: Acts,
     /// The background round.
     pub recovery: Recovery,
+    /// Where acts are kept.
+    pub store: Store,
     /// The lab, where an adapter points at it.
     pub lab: Lab,
     /// Who carries out what.
@@ -85,6 +87,26 @@ pub struct Recovery {
     pub lookups_before_escalation: u32,
     /// Seconds this daemon must itself have watched another daemon's overdue claim unchanged before it takes it over.
     pub takeover_after_s: u32,
+    /// Milliseconds between two looks at an act somebody waits for, in case another daemon writes it.
+    pub poll_interval_ms: u32,
+}
+
+/// `[store]`: where acts are kept. Without a database's URL, in the data folder.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Store {
+    /// A file that holds the database's URL and that only its owner may read.
+    pub database_url_file: Option<PathBuf>,
+    /// A variable of the environment that holds it.
+    pub database_url_env: Option<String>,
+    /// The most connections to the database.
+    pub connections_max: u32,
+    /// Milliseconds one statement may take.
+    pub statement_timeout_ms: u32,
+    /// Milliseconds to wait for a free connection; then the caller is told to come back.
+    pub connection_wait_ms: u32,
+    /// Where the keys are that tokens are derived from; every daemon on one database needs the same ones.
+    pub token_key_file: PathBuf,
 }
 
 /// `[lab]`: the loopback counterparties started beside the daemon.
@@ -116,6 +138,7 @@ impl Default for Config {
             server: Server::default(),
             acts: Acts::default(),
             recovery: Recovery::default(),
+            store: Store::default(),
             lab: Lab::default(),
             adapters: Adapters::default(),
         }
@@ -155,6 +178,20 @@ impl Default for Recovery {
             lookup_pause_max_ms: 300_000,
             lookups_before_escalation: 10,
             takeover_after_s: 60,
+            poll_interval_ms: 500,
+        }
+    }
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Store {
+            database_url_file: None,
+            database_url_env: None,
+            connections_max: 32,
+            statement_timeout_ms: 5_000,
+            connection_wait_ms: 2_000,
+            token_key_file: PathBuf::from(crate::keys::TOKEN_KEY_FILE),
         }
     }
 }
@@ -204,26 +241,23 @@ pub enum ConfigError {
 /// # Errors
 /// [`ConfigError`] names the file, the fields and their rules.
 pub fn load(data: &Path, named: Option<&Path>) -> Result<Config, ConfigError> {
-    let (path, text) = match named {
-        Some(path) => match files::read(path)? {
-            Some(text) => (path.to_owned(), text),
-            None => {
-                return Err(ConfigError::Missing {
-                    path: path.to_owned(),
-                });
-            }
-        },
-        None => {
-            let path = data.join(CONFIG_FILE);
-            let text = match files::read(&path)? {
-                Some(text) => text,
-                None => {
-                    files::write_whole(&path, 0o644, DEFAULT_TEXT)?;
-                    DEFAULT_TEXT.to_owned()
-                }
-            };
-            (path, text)
-        }
+    let path = data.join(CONFIG_FILE);
+    if named.is_none() && files::read(&path)?.is_none() {
+        files::write_whole(&path, 0o644, DEFAULT_TEXT)?;
+    }
+    peek(data, named)
+}
+
+/// Reads the configuration as [`load`] does, and writes nothing: where there is none, what would be written is meant.
+///
+/// # Errors
+/// As [`load`].
+pub fn peek(data: &Path, named: Option<&Path>) -> Result<Config, ConfigError> {
+    let path = named.map_or_else(|| data.join(CONFIG_FILE), Path::to_owned);
+    let text = match (files::read(&path)?, named) {
+        (Some(text), _) => text,
+        (None, None) => DEFAULT_TEXT.to_owned(),
+        (None, Some(_)) => return Err(ConfigError::Missing { path }),
     };
     let config: Config = match toml_from(&text) {
         Ok(config) => config,
@@ -257,8 +291,31 @@ pub fn toml_from<T: DeserializeOwned>(text: &str) -> Result<T, String> {
             .take(100)
             .collect();
         let message = e.message().replace('\n', ", ");
-        format!("line {number} (`{line}`): {message}")
+        without_passwords(&format!("line {number} (`{line}`): {message}"))
     })
+}
+
+/// Text in which no URL shows who logs in and with which password.
+#[must_use]
+pub fn without_passwords(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let (before, after) = rest.split_at(at + 3);
+        shown.push_str(before);
+        let end = after
+            .find(|c: char| c.is_whitespace() || matches!(c, '/' | '?' | '#' | '"' | '\'' | '`'))
+            .unwrap_or(after.len());
+        match after[..end].rfind('@') {
+            Some(at) => {
+                shown.push_str("***");
+                rest = &after[at..];
+            }
+            None => rest = after,
+        }
+    }
+    shown.push_str(rest);
+    shown
 }
 
 /// Whether a name may stand in `from` and `to` (RW1 specification §2.2) and is not the one that stands for people.
@@ -352,7 +409,32 @@ impl Config {
             1,
             86_400,
         );
+        between(
+            "recovery.poll_interval_ms",
+            self.recovery.poll_interval_ms,
+            10,
+            60_000,
+        );
+        between("store.connections_max", self.store.connections_max, 2, 1_000);
+        between(
+            "store.statement_timeout_ms",
+            self.store.statement_timeout_ms,
+            100,
+            600_000,
+        );
+        between(
+            "store.connection_wait_ms",
+            self.store.connection_wait_ms,
+            10,
+            60_000,
+        );
         between("lab.settle_after_s", self.lab.settle_after_s, 0, 86_400);
+        if self.store.database_url_file.is_some() && self.store.database_url_env.is_some() {
+            rules.push(
+                "store: name one place for the database's URL, database_url_file or database_url_env"
+                    .to_owned(),
+            );
+        }
         if !matches!(self.lab.today.as_str(), "clock" | "start") && date_from(&self.lab.today).is_none() {
             rules.push(format!(
                 "lab.today: `clock`, `start` or a date YYYYMMDD, not {:?}",
@@ -365,9 +447,9 @@ impl Config {
         rules
     }
 
-    /// The engine's share.
+    /// The engine's share. `house` is the data folder's name; `sole_owner` says that nobody else can have the store.
     #[must_use]
-    pub fn engine(&self, orphan: bool) -> wilco_engine::Config {
+    pub fn engine(&self, house: String, sole_owner: bool, orphan: bool) -> wilco_engine::Config {
         let seconds = |s: u32| Duration::from_secs(u64::from(s));
         let millis = |ms: u32| Duration::from_millis(u64::from(ms));
         wilco_engine::Config {
@@ -382,11 +464,10 @@ impl Config {
             lookup_pause_max: millis(self.recovery.lookup_pause_max_ms),
             lookups_before_escalation: self.recovery.lookups_before_escalation,
             concurrency: self.acts.concurrency,
-            // The store's folder is locked by this process: whoever held a claim before is dead.
-            sole_owner: true,
-            house: String::new(),
+            sole_owner,
+            house,
             takeover_allowance: seconds(self.recovery.takeover_after_s),
-            poll_interval: millis(500),
+            poll_interval: millis(self.recovery.poll_interval_ms),
             orphan,
         }
     }
@@ -422,15 +503,36 @@ mod tests {
                 .unwrap_or_default()
         };
         let debug = format!("{:?}", Config::default());
-        for table in ["server", "acts", "recovery", "lab"] {
+        for table in ["server", "acts", "recovery", "store", "lab"] {
             for name in names(table) {
                 assert!(debug.contains(&format!("{name}: ")), "{table}.{name}");
             }
         }
         assert_eq!(
-            ["server", "acts", "recovery", "lab"].map(|t| names(t).len()),
-            [5, 6, 4, 3],
+            ["server", "acts", "recovery", "store", "lab"].map(|t| names(t).len()),
+            [5, 6, 6, 4, 3],
             "a new setting belongs into the file as well"
+        );
+    }
+
+    #[test]
+    fn a_password_is_never_repeated() {
+        for (text, shown) in [
+            ("postgres://u:p@h/d", "postgres://***@h/d"),
+            (
+                "x postgres://h/d?user=u, http://a@b c",
+                "x postgres://h/d?user=u, http://***@b c",
+            ),
+            ("postgres://u:p@q@h", "postgres://***@h"),
+            ("no url @ all", "no url @ all"),
+        ] {
+            assert_eq!(without_passwords(text), shown);
+        }
+        let problem =
+            toml_from::<Config>("[store]\ndatabase_url = \"postgres://u:secret@h/d\"").expect_err("unknown");
+        assert!(
+            problem.contains("database_url_file") && !problem.contains("secret"),
+            "{problem}"
         );
     }
 
@@ -461,6 +563,14 @@ mod tests {
             (
                 format!("[acts]\nwait_s=100\nwait_max_s=10\n{bank}"),
                 vec!["acts.wait_max_s: from 100"],
+            ),
+            (
+                format!("[store]\ndatabase_url_env=\"X\"\ndatabase_url_file=\"y\"\n{bank}"),
+                vec!["store: name one place"],
+            ),
+            (
+                format!("[store]\ndatabase_url=\"postgres://u:secret@h/d\"\n{bank}"),
+                vec!["database_url"],
             ),
             (format!("[lab]\ntoday=\"20260231\"\n{bank}"), vec!["lab.today"]),
             (

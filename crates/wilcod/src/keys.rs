@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `DIR/keys.toml` (0600) | clients on this machine | one key in clear for each default principal |
 //! | `DIR/principals.toml` | the daemon | roles, agents, and the SHA-256 of each key |
-//! | `DIR/token.key` (0600) | the daemon | what tokens are derived from |
+//! | `DIR/token.key` (0600) | the daemon | what tokens are derived from; daemons on one database share it |
 //!
 //! All three are written at the first start. A key is 256 random bits, so that its plain SHA-256 gives nothing away.
 
@@ -124,14 +124,23 @@ pub fn principals(data: &Path) -> Result<Vec<Principal>, KeysError> {
 }
 
 /// The keys tokens are derived from: the first for new tokens, the others for tokens given out earlier. One is made at
-/// first start.
+/// first start, in the data folder. A file elsewhere must be there: it is shared with other daemons, and a new key would
+/// only be this one's.
 ///
 /// # Errors
 /// [`KeysError`] names the file, the line and the rule.
-pub fn token_keys(data: &Path) -> Result<Vec<TokenKey>, KeysError> {
-    let path = data.join(TOKEN_KEY_FILE);
+pub fn token_keys(data: &Path, file: &Path) -> Result<Vec<TokenKey>, KeysError> {
+    let path = data.join(file);
     let text = match files::read_secret(&path)? {
         Some(text) => text,
+        None if file != Path::new(TOKEN_KEY_FILE) => {
+            let problem = "store.token_key_file names it, and it does not exist: copy the token.key of the other daemons \
+                           there, or leave the setting out to have one made";
+            return Err(KeysError::Content {
+                path,
+                problem: problem.to_owned(),
+            });
+        }
         None => {
             let id = data_encoding::HEXLOWER.encode(&random::bytes::<4>()?);
             let secret = data_encoding::HEXLOWER.encode(&random::bytes::<32>()?);
@@ -410,14 +419,24 @@ mod tests {
     #[test]
     fn the_token_key_is_made_once_and_kept_from_others() {
         let folder = Folder::new();
-        let first = token_keys(folder.path()).expect("made");
-        let again = token_keys(folder.path()).expect("read");
+        let default = Path::new(TOKEN_KEY_FILE);
+        let first = token_keys(folder.path(), default).expect("made");
+        let again = token_keys(folder.path(), default).expect("read");
         assert_eq!((&first[0].id, first[0].secret), (&again[0].id, again[0].secret));
         let path = folder.path().join(TOKEN_KEY_FILE);
         assert_eq!(mode(&path), 0o600);
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).expect("chmod");
-        let refused = token_keys(folder.path()).expect_err("too open");
+        let refused = token_keys(folder.path(), default).expect_err("too open");
         assert!(refused.to_string().contains("chmod 600"), "{refused}");
+        // A shared file is never made by itself.
+        let shared = folder.path().join("shared.key");
+        let refused = token_keys(folder.path(), &shared).expect_err("missing");
+        assert!(refused.to_string().contains("token_key_file"), "{refused}");
+        assert!(!shared.exists());
+        std::fs::rename(&path, &shared).expect("moved");
+        std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o600)).expect("chmod");
+        let moved = token_keys(folder.path(), &shared).expect("read");
+        assert_eq!(moved[0].id, first[0].id);
     }
 
     #[test]

@@ -10,10 +10,12 @@ pub mod adapters;
 pub mod app;
 pub mod cli;
 pub mod config;
+pub mod database;
 pub mod demo;
 pub mod errors;
 pub mod files;
 pub mod grpc;
+pub mod house;
 pub mod http;
 pub mod identity;
 pub mod keys;
@@ -26,7 +28,9 @@ pub mod protocol;
 pub mod random;
 pub mod run_file;
 pub mod serve;
+pub mod served;
 pub mod shutdown;
+pub mod store;
 pub mod verbs;
 
 #[cfg(test)]

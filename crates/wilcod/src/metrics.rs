@@ -27,6 +27,8 @@ pub enum Verb {
     Settle,
     /// Release.
     Release,
+    /// Purge.
+    Purge,
     /// One act.
     GetAct,
     /// Acts.
@@ -37,12 +39,13 @@ pub enum Verb {
 
 impl Verb {
     /// Every verb.
-    pub const ALL: [Verb; 8] = [
+    pub const ALL: [Verb; 9] = [
         Verb::Prepare,
         Verb::Commit,
         Verb::Cancel,
         Verb::Settle,
         Verb::Release,
+        Verb::Purge,
         Verb::GetAct,
         Verb::ListActs,
         Verb::GetThread,
@@ -57,6 +60,7 @@ impl Verb {
             Verb::Cancel => "cancel",
             Verb::Settle => "settle",
             Verb::Release => "release",
+            Verb::Purge => "purge",
             Verb::GetAct => "get_act",
             Verb::ListActs => "list_acts",
             Verb::GetThread => "get_thread",
@@ -68,7 +72,7 @@ impl Verb {
     pub fn changes(self) -> bool {
         matches!(
             self,
-            Verb::Prepare | Verb::Commit | Verb::Cancel | Verb::Settle | Verb::Release
+            Verb::Prepare | Verb::Commit | Verb::Cancel | Verb::Settle | Verb::Release | Verb::Purge
         )
     }
 }

@@ -1,7 +1,8 @@
 //! `wilcod serve`: from a folder to a running daemon, and back.
 //!
 //! ```text
-//! lock and open the store   who holds the folder owns everything in it
+//! lock the folder           who holds it owns everything in it, and is its house's only living owner
+//!   open the store          in the folder, or in a database that several daemons share
 //!   configuration, keys     written at the first start
 //!     the port              taken before anything is begun
 //!       the lab             where an adapter points at it
@@ -9,7 +10,7 @@
 //!           run.json        from here on scripts find us
 //! ```
 
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File};
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;
@@ -24,18 +25,21 @@ use tokio::task::JoinHandle;
 use wilco_core::{Clock, Timestamp};
 use wilco_engine::{Engine, Parts};
 use wilco_lab::Lab;
-use wilco_store::{Keeper, SqliteKeeper, SqliteOptions, StoreError};
+use wilco_store::{Keeper, StoreError};
 
 use crate::app::App;
 use crate::config::{self, Config, ConfigError};
+use crate::database::{self, DatabaseUrl, UrlError};
 use crate::grpc::{self, Health};
+use crate::house::{self, HouseError};
 use crate::http::{self, Limits};
 use crate::identity::Identity;
 use crate::keys::{self, KeysError};
 use crate::port::{self, PortError};
 use crate::profiles::{self, ProfilesError};
 use crate::random::{Ids, NoRandomness};
-use crate::{adapters, lab, protocol, run_file};
+use crate::store::{self, Opened};
+use crate::{adapters, lab, protocol, run_file, served};
 
 /// What `wilcod serve` was told.
 #[derive(Debug, Clone)]
@@ -46,6 +50,8 @@ pub struct ServeOptions {
     pub listen: SocketAddr,
     /// A configuration elsewhere than in the data folder.
     pub config: Option<PathBuf>,
+    /// The database that keeps the acts, instead of the configured one or the data folder.
+    pub database: Option<DatabaseUrl>,
     /// A folder of profiles that take the place of the built-in ones of the same name.
     pub profiles: Option<PathBuf>,
     /// Serve although open acts need what is no longer configured.
@@ -62,6 +68,7 @@ impl ServeOptions {
             data: data.into(),
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             config: None,
+            database: None,
             profiles: None,
             orphan: false,
             grace: None,
@@ -92,6 +99,12 @@ pub enum StartError {
     /// A profile is wrong.
     #[error(transparent)]
     Profiles(#[from] ProfilesError),
+    /// The database's URL is not to be had.
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    /// The folder has no name.
+    #[error(transparent)]
+    House(#[from] HouseError),
     /// The keys are wrong.
     #[error(transparent)]
     Keys(#[from] KeysError),
@@ -124,6 +137,7 @@ pub struct Running {
     data: PathBuf,
     app: Arc<App>,
     keeper: Arc<dyn Keeper>,
+    lock: Option<File>,
     lab: Option<Lab>,
     health: JoinHandle<()>,
     server: JoinHandle<()>,
@@ -141,11 +155,16 @@ pub async fn start(options: ServeOptions) -> Result<Running, StartError> {
         return Err(PortError::NotLoopback(options.listen).into());
     }
     let data = folder(&options.data)?;
-    let keeper: Arc<dyn Keeper> =
-        Arc::new(SqliteKeeper::open(SqliteOptions::new(&data, Arc::new(SystemClock))).await?);
+    let settings = config::peek(&data, options.config.as_deref())?.store;
+    let url = match &options.database {
+        Some(url) => Some(url.clone()),
+        None => database::url(&data, &settings)?,
+    };
+    let opened = store::open(&data, url.as_ref(), &settings, Arc::new(SystemClock)).await?;
+    let keeper = Arc::clone(&opened.keeper);
     // The folder is ours from here on; a run.json still there is from a daemon that was killed.
     run_file::remove(&data);
-    match start_on(&options, &data, Arc::clone(&keeper)).await {
+    match start_on(&options, &data, opened).await {
         Ok(running) => Ok(running),
         Err(error) => {
             keeper.close().await;
@@ -154,15 +173,13 @@ pub async fn start(options: ServeOptions) -> Result<Running, StartError> {
     }
 }
 
-async fn start_on(
-    options: &ServeOptions,
-    data: &Path,
-    keeper: Arc<dyn Keeper>,
-) -> Result<Running, StartError> {
+async fn start_on(options: &ServeOptions, data: &Path, opened: Opened) -> Result<Running, StartError> {
+    let Opened { keeper, alone, lock } = opened;
+    let house = house::of(data)?;
     let config = config::load(data, options.config.as_deref())?;
     let profiles = profiles::load(options.profiles.as_deref())?;
     let identity = Identity::new(keys::principals(data)?);
-    let token_keys = keys::token_keys(data)?;
+    let token_keys = keys::token_keys(data, &config.store.token_key_file)?;
     let (listener, address) = port::bind(options.listen).await?;
     let url = format!("http://{address}");
 
@@ -181,9 +198,12 @@ async fn start_on(
         profiles: profiles.clone(),
         token_keys,
         chance: Arc::new(Ids::new()?),
-        config: config.engine(options.orphan),
+        config: config.engine(house, alone, options.orphan),
     };
-    let engine = Engine::start(parts).await?;
+    let before = served::read(data)?;
+    let engine = Engine::start_after(parts, before.as_ref()).await?;
+    // Before anything can be prepared that needs it.
+    served::write(data, &engine.serves(), before.as_ref(), options.orphan)?;
     let app = Arc::new(App::new(engine, identity, Arc::new(profiles)));
     let (router, health) = router(&app, &config)?;
     health.tell().await;
@@ -199,6 +219,7 @@ async fn start_on(
         data: data.to_owned(),
         app,
         keeper,
+        lock,
         lab,
         health: tokio::spawn(health.keep_telling()),
         server,
@@ -236,6 +257,8 @@ impl Running {
             lab.stop().await;
         }
         self.keeper.close().await;
+        // The last thing to go: from here on another run on this folder may call this one dead.
+        drop(self.lock);
         tracing::info!("stopped");
     }
 }

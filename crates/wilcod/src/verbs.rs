@@ -231,6 +231,31 @@ pub async fn release(
     answer
 }
 
+/// Erases the texts of acts closed long ago.
+///
+/// # Errors
+/// As [`prepare`].
+pub async fn purge(
+    app: &App,
+    key: Option<&[u8]>,
+    request: v1::PurgeRequest,
+) -> Result<v1::PurgeReply, Refusal> {
+    let mut seen = Seen::new(Verb::Purge);
+    let answer = async {
+        let caller = app.caller(key, &mut seen)?;
+        app.open()?;
+        let purged = app.engine.purge(caller, request.older_than_s).await?;
+        Ok(v1::PurgeReply {
+            acts: purged.acts,
+            bodies: purged.bodies,
+            more: purged.more,
+        })
+    }
+    .await;
+    app.report(&seen, &answer);
+    answer
+}
+
 /// One act.
 ///
 /// # Errors

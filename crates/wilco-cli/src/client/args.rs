@@ -58,6 +58,8 @@ pub enum Command {
     Settle(Settle),
     /// Let a handoff go on that is held because a likely twin stands; its sender still confirms it.
     Release(Release),
+    /// Erase the texts of acts closed long ago; ids, states, digests, closing lines and hashes stay.
+    Purge(Purge),
 }
 
 impl Command {
@@ -69,7 +71,8 @@ impl Command {
             | Command::Show(_)
             | Command::Thread(_)
             | Command::Settle(_)
-            | Command::Release(_) => "duty",
+            | Command::Release(_)
+            | Command::Purge(_) => "duty",
         }
     }
 }
@@ -194,6 +197,30 @@ pub struct Release {
     pub act: String,
 }
 
+#[derive(Debug, Args)]
+pub struct Purge {
+    /// Only acts closed longer ago than this, in days or hours; at least a day.
+    #[arg(long, value_name = "90d", value_parser = age)]
+    pub older_than: u64,
+}
+
+/// Seconds of an age such as `90d` or `36h`.
+fn age(text: &str) -> Result<u64, String> {
+    let unit_s = match text.as_bytes().last() {
+        Some(b'd') => 86_400,
+        Some(b'h') => 3_600,
+        _ => 0,
+    };
+    let number = text.get(..text.len().saturating_sub(1)).unwrap_or_default();
+    let digits = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+    let seconds = number.parse::<u64>().ok().and_then(|n| n.checked_mul(unit_s));
+    seconds
+        .filter(|s| digits && (86_400..=3_155_760_000).contains(s))
+        .ok_or_else(|| {
+            "days or hours are needed, such as 90d or 36h; at least a day, at most a century".to_owned()
+        })
+}
+
 fn state(word: &str) -> Result<wilco_api::v1::State, String> {
     use wilco_api::{convert, v1::State};
     match convert::state_from_word(word) {
@@ -229,6 +256,23 @@ mod tests {
         assert!(!parses("wilco settle A --evidence seen"));
         assert!(!parses("wilco settle A --done"));
         assert!(parses("wilco settle A --not-done --evidence seen --owner-dead"));
+        assert!(parses("wilco purge --older-than 90d") && parses("wilco purge --older-than 36h"));
+        for bad in [
+            "",
+            "d",
+            "90",
+            "23h",
+            "0d",
+            "-1d",
+            "+9d",
+            "9.5d",
+            "90m",
+            "99999999999999999999d",
+            "40000d",
+        ] {
+            assert!(!parses(&format!("wilco purge --older-than {bad}")), "{bad}");
+        }
+        assert!(!parses("wilco purge"));
         assert!(parses("wilco release A") && !parses("wilco release"));
         assert!(parses("wilco show --handoff scheduler-1") && parses("wilco show A"));
         assert!(!parses("wilco show"));

@@ -60,6 +60,7 @@ async fn run(cli: &Cli) -> Result<ExitCode, Problem> {
         Command::Cancel(args) => send::cancel(&daemon, args, cli.json).await,
         Command::Settle(args) => send::settle(&daemon, args, cli.json).await,
         Command::Release(args) => send::release(&daemon, args, cli.json).await,
+        Command::Purge(args) => send::purge(&daemon, args, cli.json).await,
         Command::Acts(args) => look::acts(&daemon, args, cli.json).await,
         Command::Show(args) => look::show(&daemon, args, cli.json).await,
         Command::Thread(args) => look::thread(&daemon, args, cli.json).await,

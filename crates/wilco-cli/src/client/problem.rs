@@ -86,6 +86,18 @@ impl Problem {
         }
     }
 
+    /// A refusal of an operator's word: the act says why, and until when.
+    pub fn word_refused(status: &Status) -> Problem {
+        let problem = Problem::refused(status);
+        match problem.reason.as_deref() {
+            Some("REFUSED" | "HELD") => {
+                problem.next("wilco show ACT says how it stands, and from when a word is taken")
+            }
+            Some("NOT_YOURS") => problem.next("use an operator's key, not the sender's: --as duty"),
+            _ => problem,
+        }
+    }
+
     /// As the JSON API says it.
     pub fn json(&self) -> String {
         let mut object = Map::new();
@@ -155,7 +167,10 @@ fn next_step(reason: &str) -> Option<&'static str> {
         "EXPIRED" | "CANCELLED" | "REFUSED" | "SUPERSEDED" => {
             "it is closed; hand off anew under a new id if it is still wanted"
         }
-        "HELD" => "it cannot be confirmed: cancel it, and hand off anew from the record",
+        "HELD" => {
+            "it cannot be confirmed. A likely twin is released by an operator (wilco release ACT); anything else: cancel it, \
+             and hand off anew from the record"
+        }
         "LAPSED" => "prepare it again: the next statement has a new token",
         "LIMIT" | "NOT_APPROVED" => "have it approved, then confirm again",
         "HALTED" | "ADAPTER_DOWN" | "STORE_DOWN" => "ask again with the same request: it is answered once",

@@ -1,4 +1,4 @@
-//! What changes something: prepare, commit, cancel, settle, release.
+//! What changes something: prepare, commit, cancel, settle, release, purge.
 
 use std::io::Read;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use wilco_api::convert::statement_sha256;
 use wilco_api::v1::settle_request::Outcome;
 use wilco_api::v1::{self, State};
 
-use super::args::{Cancel, Commit, Prepare, Release, Settle};
+use super::args::{Cancel, Commit, Prepare, Purge, Release, Settle};
 use super::connect::{self, Daemon};
 use super::problem::Problem;
 use super::show;
@@ -122,7 +122,9 @@ pub async fn settle(daemon: &Daemon, args: &Settle, json: bool) -> Result<ExitCo
         owner_dead: args.owner_dead,
     };
     let answer = daemon.operator().settle(daemon.signed(request)).await;
-    let reply = answer.map_err(|status| Problem::refused(&status))?.into_inner();
+    let reply = answer
+        .map_err(|status| Problem::word_refused(&status))?
+        .into_inner();
     if json {
         say_json(&reply)?;
     } else {
@@ -137,7 +139,9 @@ pub async fn release(daemon: &Daemon, args: &Release, json: bool) -> Result<Exit
         act_id: args.act.clone(),
     };
     let answer = daemon.operator().release(daemon.signed(request)).await;
-    let reply = answer.map_err(|status| Problem::refused(&status))?.into_inner();
+    let reply = answer
+        .map_err(|status| Problem::word_refused(&status))?
+        .into_inner();
     let state = reply.act.as_ref().map_or(State::Unspecified, v1::Act::state);
     if json {
         say_json(&reply)?;
@@ -145,6 +149,37 @@ pub async fn release(daemon: &Daemon, args: &Release, json: bool) -> Result<Exit
         say(&show::released(&reply, now()));
     }
     Ok(code(state == State::Prepared))
+}
+
+/// `wilco purge`: goes on until there is no more.
+pub async fn purge(daemon: &Daemon, args: &Purge, json: bool) -> Result<ExitCode, Problem> {
+    let mut all = v1::PurgeReply::default();
+    loop {
+        let request = v1::PurgeRequest {
+            older_than_s: args.older_than,
+        };
+        let answer = daemon.operator().purge(daemon.signed(request)).await;
+        let part = answer.map_err(|status| Problem::refused(&status))?.into_inner();
+        all.acts += part.acts;
+        all.bodies += part.bodies;
+        // A part that erased nothing means that what is left is being changed by others: the next call finds it.
+        all.more = part.more && part.acts > 0;
+        if !all.more {
+            break;
+        }
+        if !json {
+            say(&format!("{} acts so far", all.acts));
+        }
+    }
+    if json {
+        say_json(&all)?;
+    } else {
+        say(&format!(
+            "the texts of {} acts are erased, {} rows of their journals",
+            all.acts, all.bodies
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The confirmation of a statement that passes the sender's own check.

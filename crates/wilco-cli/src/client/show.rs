@@ -226,13 +226,13 @@ fn doubt(doubt: &v1::Doubt, now: i64) -> String {
         ("never sent from", doubt.not_after.clone()),
         (
             "looked up",
-            format!("{} times, next {}", doubt.lookups, until(&doubt.next_look_at)),
+            format!("{}, next {}", times(doubt.lookups), until(&doubt.next_look_at)),
         ),
         (
             "sent again",
             match doubt.resends {
                 0 => String::new(),
-                n => format!("{n} times, the same bytes"),
+                n => format!("{}, the same bytes", times(n)),
             },
         ),
         ("wilco decides", said(&doubt.decides_from, &doubt.decides)),
@@ -246,6 +246,14 @@ fn doubt(doubt: &v1::Doubt, now: i64) -> String {
             },
         ),
     ])
+}
+
+fn times(n: u32) -> String {
+    match n {
+        0 => "not yet".to_owned(),
+        1 => "once".to_owned(),
+        n => format!("{n} times"),
+    }
 }
 
 /// A thread: its lines as they are, then what the check says.

@@ -18,7 +18,7 @@ pub use keeper::{Fault, FaultyKeeper};
 use wilco_core::token::TokenKey;
 use wilco_core::{Act, ActId, Clock, Refusal, State, Timestamp};
 use wilco_engine::{
-    ActRef, Caller, CancelRequest, Cancelled, Chance, CommitRequest, Committed, Config, Engine, Parts,
+    ActRef, Caller, CancelRequest, Cancelled, Chance, CommitRequest, Committed, Config, Engine, Needs, Parts,
     PrepareRequest, Prepared, Role, SettleRequest, Settled, StartError,
 };
 use wilco_store::MemoryKeeper;
@@ -105,7 +105,7 @@ impl Plan {
 
     pub async fn try_build(self) -> Result<House, StartError> {
         let mut house = House {
-            engine: start(&self, self.seed).await?,
+            engine: start(&self, self.seed, None).await?,
             plan: self,
             starts: 1,
         };
@@ -146,16 +146,16 @@ pub fn config() -> Config {
     }
 }
 
-async fn start(plan: &Plan, seed: u64) -> Result<Arc<Engine>, StartError> {
-    Engine::start(Parts {
+async fn start(plan: &Plan, seed: u64, had: Option<&Needs>) -> Result<Arc<Engine>, StartError> {
+    let parts = Parts {
         keeper: plan.keeper.clone(),
         adapters: plan.banks.iter().map(|b| b.clone() as _).collect(),
         profiles: rw1::Profiles::builtin(),
         token_keys: plan.keys.clone(),
         chance: Seeded::new(seed),
         config: plan.config.clone(),
-    })
-    .await
+    };
+    Engine::start_after(parts, had).await
 }
 
 /// Two daemons on one store and one counterparty, each on a folder of its own: the first is named `there`, the second
@@ -300,11 +300,16 @@ impl House {
     }
 
     pub async fn try_restart(&mut self) -> Result<(), StartError> {
+        self.try_restart_after(None).await
+    }
+
+    /// A restart that remembers what it could serve before.
+    pub async fn try_restart_after(&mut self, had: Option<&Needs>) -> Result<(), StartError> {
         let survivor = self.plan.keeper.successor();
         self.plan.keeper.die();
         self.plan.keeper = survivor;
         self.starts += 1;
-        self.engine = start(&self.plan, self.plan.seed * 1_000 + self.starts).await?;
+        self.engine = start(&self.plan, self.plan.seed * 1_000 + self.starts, had).await?;
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use wilco_adapter::Adapter;
 use wilco_core::{Reason, State};
 use wilco_engine::{ActRef, CommitRequest, Role, StartError};
 use wilco_store::Filter;
@@ -259,6 +260,76 @@ async fn open_acts_whose_adapter_agent_or_profile_is_gone_keep_the_engine_from_s
     house.cancel(&cx(3, "scheduler-1")).await;
     house.plan.banks[0] = Bank::new("another");
     house.try_restart().await.expect("it starts");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_server_key_keeps_the_engine_from_starting_while_a_token_needs_it() {
+    let mut house = house().await;
+    house.prepare(&ho(1)).await;
+    house.plan.keys = vec![key(2)];
+    let refused = house.try_restart().await.expect_err("the key is gone");
+    assert!(
+        matches!(&refused, StartError::Orphans(what) if what == "token key k1"),
+        "{refused}"
+    );
+    house.plan.keys = vec![key(2), key(1)];
+    house.restart().await;
+    house.cancel(&cx(3, "scheduler-1")).await;
+    house.plan.keys = vec![key(2)];
+    house.try_restart().await.expect("closed acts need no token");
+}
+
+#[tokio::test(start_paused = true)]
+async fn open_acts_are_looked_at_only_when_something_is_gone_that_was_there() {
+    let mut house = house().await;
+    house.prepare(&ho(1)).await;
+    let had = house.engine.serves();
+    assert_eq!(had.missing_from(&had), [] as [String; 0]);
+    house.plan.banks.push(Bank::new("records"));
+    *locked(&house.plan.banks[1].asks) = vec!["CHGBANK"];
+    house
+        .try_restart_after(Some(&had))
+        .await
+        .expect("it has more now");
+
+    house.plan.banks.remove(0);
+    let refused = house.try_restart_after(Some(&had)).await.expect_err("looked for");
+    assert!(matches!(&refused, StartError::Orphans(what) if what == "adapter bank"));
+    // It goes by what it is told: without the bank's name in it, nobody looks.
+    let without = house.plan.banks[0].clone();
+    let mut less = had.clone();
+    less.adapters = [without.describe().name].into();
+    house
+        .try_restart_after(Some(&less))
+        .await
+        .expect("nothing was gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn texts_are_erased_by_an_operator_once_they_are_old_and_the_answer_stays() {
+    let house = house().await;
+    let open = house.prepare(&ho(1)).await;
+    let prepared = house.prepare(&ho(2)).await;
+    let done = house.commit(yes(&prepared, 3)).await;
+    let day_s = 86_400;
+    let refused = house.engine.purge(&scheduler(), day_s).await;
+    assert_eq!(refused.expect_err("not theirs").reason, Reason::NotYours);
+    for age in [0, day_s - 1, u64::MAX] {
+        let refused = house.engine.purge(&duty(), age).await.expect_err("too young");
+        assert_eq!(refused.field.as_deref(), Some("older_than_s"));
+    }
+    let young = house.engine.purge(&duty(), day_s).await.expect("nothing to do");
+    assert_eq!((young.acts, young.more), (0, false));
+    house.clock().advance(2 * 86_400);
+    // The open one expired meanwhile, a moment ago: it is young.
+    house.until(open.act.act_id, State::Failed).await;
+    let purged = house.engine.purge(&duty(), day_s).await.expect("erased");
+    assert_eq!((purged.acts, purged.more), (1, false));
+    assert!(purged.bodies > 0);
+    assert_eq!(house.act(prepared.act.act_id).await.handoff.line, "");
+    let again = house.commit(yes(&prepared, 3)).await;
+    assert_eq!((again.reply, again.replayed), (done.reply, true));
+    assert_eq!(house.bank().sendings(prepared.act.act_id), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -32,4 +32,11 @@ impl Operator for Service {
             .map(Response::new)
             .map_err(|refusal| errors::status(&refusal))
     }
+    async fn purge(&self, request: Request<v1::PurgeRequest>) -> Result<Response<v1::PurgeReply>, Status> {
+        let key = key(request.metadata());
+        let answer = verbs::purge(&self.0, key.as_deref(), request.into_inner()).await;
+        answer
+            .map(Response::new)
+            .map_err(|refusal| errors::status(&refusal))
+    }
 }

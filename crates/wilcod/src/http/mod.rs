@@ -34,6 +34,7 @@ pub fn router(app: Arc<App>, body_max: usize) -> Router {
         .route("/v1/acts/{act_id}/settle", post(settle))
         .route("/v1/acts/{act_id}/release", post(release))
         .route("/v1/threads/{thread}", get(get_thread))
+        .route("/v1/purge", post(purge))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(figures))
@@ -111,6 +112,14 @@ async fn release(State(http): State<Http>, Path(act_id): Path<String>, request: 
     }
     request.act_id = act_id;
     answer(verbs::release(&http.app, key.as_deref(), request).await)
+}
+
+async fn purge(State(http): State<Http>, request: Request) -> Response {
+    let (key, request) = match http.take::<v1::PurgeRequest>(request).await {
+        Ok(taken) => taken,
+        Err(refusal) => return errors::response(&refusal),
+    };
+    answer(verbs::purge(&http.app, key.as_deref(), request).await)
 }
 
 fn same_act(in_body: &str, in_path: &str) -> Result<(), Refusal> {

@@ -1,0 +1,65 @@
+//! Opening the store: the data folder's own, or a database that several daemons share.
+//!
+//! The folder's lock is held either way. In the folder it proves that nobody else has the store; on a database, that
+//! every earlier owner of this folder's name is dead.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use wilco_core::Clock;
+use wilco_store::{Keeper, SqliteKeeper, SqliteOptions, StoreError};
+
+use crate::config::Store;
+use crate::database::DatabaseUrl;
+
+/// A store that was opened.
+pub struct Opened {
+    /// The store.
+    pub keeper: Arc<dyn Keeper>,
+    /// Whether nobody else can have it.
+    pub alone: bool,
+    /// The folder's lock, where the keeper does not hold it itself.
+    pub lock: Option<File>,
+}
+
+/// Takes the folder's lock, and opens the store.
+///
+/// # Errors
+/// Another daemon has the folder, the store cannot be reached, or it is set up so that a claim would not be durable.
+pub async fn open(
+    data: &Path,
+    url: Option<&DatabaseUrl>,
+    settings: &Store,
+    clock: Arc<dyn Clock>,
+) -> Result<Opened, StoreError> {
+    match url {
+        None => {
+            let keeper = SqliteKeeper::open(SqliteOptions::new(data, clock)).await?;
+            Ok(Opened {
+                keeper: Arc::new(keeper),
+                alone: true,
+                lock: None,
+            })
+        }
+        Some(url) => {
+            let lock = wilco_store::sqlite::lock::take(data)?;
+            let keeper = database(url, settings, clock).await?;
+            Ok(Opened {
+                keeper,
+                alone: false,
+                lock: Some(lock),
+            })
+        }
+    }
+}
+
+async fn database(
+    url: &DatabaseUrl,
+    _settings: &Store,
+    _clock: Arc<dyn Clock>,
+) -> Result<Arc<dyn Keeper>, StoreError> {
+    Err(StoreError::Refuse(format!(
+        "{url:?}: this build keeps acts in the data folder only"
+    )))
+}
