@@ -3,24 +3,25 @@
 //! Here a request of the wire becomes one of the engine, and its answer one of the wire. Every field is looked at
 //! before the engine is asked.
 
+mod operator;
+
 use std::time::Duration;
 
 use prost::Message;
-use wilco_api::v1::settle_request::Outcome;
 use wilco_api::{convert, v1};
 use wilco_core::{ActId, Reason, Refusal, Timestamp, Verdict};
-use wilco_engine::{ActRef, CancelRequest, CommitRequest, Doubt, PrepareRequest, SettleRequest};
+use wilco_engine::{ActRef, CancelRequest, CommitRequest, Doubt, PrepareRequest};
 use wilco_store::Filter;
 
 use crate::app::{App, Seen};
 use crate::metrics::Verb;
 
+pub use operator::{purge, release, settle};
+
 /// The longest thread name, in bytes.
 const THREAD_MAX: usize = 256;
 /// The longest token, digest, message id or page token, in bytes.
 const WORD_MAX: usize = 512;
-/// The longest evidence, in characters.
-const EVIDENCE_MAX: usize = 2_000;
 /// Acts on a page where the caller names no number.
 const PAGE_DEFAULT: u32 = 50;
 /// The most acts on a page.
@@ -149,106 +150,6 @@ pub async fn cancel(
             act: Some(convert::act(&cancelled.act)),
             notes: cancelled.notes,
             replayed: cancelled.replayed,
-        })
-    }
-    .await;
-    app.report(&seen, &answer);
-    answer
-}
-
-/// A person's word on an act in doubt.
-///
-/// # Errors
-/// As [`prepare`].
-pub async fn settle(
-    app: &App,
-    key: Option<&[u8]>,
-    request: v1::SettleRequest,
-) -> Result<v1::SettleReply, Refusal> {
-    let mut seen = Seen::new(Verb::Settle);
-    let answer = async {
-        let caller = app.caller(key, &mut seen)?;
-        app.open()?;
-        let act_id = act_id(&request.act_id)?;
-        seen.act_id = act_id.to_string();
-        let done = match Outcome::try_from(request.outcome) {
-            Ok(Outcome::Done) => true,
-            Ok(Outcome::NotDone) => false,
-            _ => return Err(Refusal::malformed("outcome", "outcome: say `done` or `not_done`")),
-        };
-        if request.evidence.trim().is_empty() || request.evidence.chars().count() > EVIDENCE_MAX {
-            let text =
-                format!("evidence: say what was seen, where and by whom, in 1 to {EVIDENCE_MAX} characters");
-            return Err(Refusal::malformed("evidence", text));
-        }
-        let settled = app
-            .engine
-            .settle(
-                caller,
-                SettleRequest {
-                    act_id,
-                    done,
-                    evidence: request.evidence,
-                    owner_dead: request.owner_dead,
-                },
-            )
-            .await?;
-        seen.act(&settled.act);
-        Ok(v1::SettleReply {
-            reply: settled.reply,
-            act: Some(convert::act(&settled.act)),
-        })
-    }
-    .await;
-    app.report(&seen, &answer);
-    answer
-}
-
-/// Lets a handoff held as a likely twin go on.
-///
-/// # Errors
-/// As [`prepare`].
-pub async fn release(
-    app: &App,
-    key: Option<&[u8]>,
-    request: v1::ReleaseRequest,
-) -> Result<v1::ReleaseReply, Refusal> {
-    let mut seen = Seen::new(Verb::Release);
-    let answer = async {
-        let caller = app.caller(key, &mut seen)?;
-        app.open()?;
-        let act_id = act_id(&request.act_id)?;
-        seen.act_id = act_id.to_string();
-        let released = app.engine.release(caller, act_id).await?;
-        seen.act(&released.act);
-        Ok(v1::ReleaseReply {
-            act: Some(convert::act(&released.act)),
-            notes: released.notes,
-        })
-    }
-    .await;
-    app.report(&seen, &answer);
-    answer
-}
-
-/// Erases the texts of acts closed long ago.
-///
-/// # Errors
-/// As [`prepare`].
-pub async fn purge(
-    app: &App,
-    key: Option<&[u8]>,
-    request: v1::PurgeRequest,
-) -> Result<v1::PurgeReply, Refusal> {
-    let mut seen = Seen::new(Verb::Purge);
-    let answer = async {
-        let caller = app.caller(key, &mut seen)?;
-        app.open()?;
-        let purged = app.engine.purge(caller, request.older_than_s).await?;
-        Ok(v1::PurgeReply {
-            acts: purged.acts,
-            bodies: purged.bodies,
-            more: purged.more,
         })
     }
     .await;
