@@ -37,8 +37,17 @@ impl StoreClock {
     /// # Errors
     /// `Down` when the clock is too far behind and nobody has acknowledged it.
     pub(crate) fn next(&self) -> Result<Timestamp, StoreError> {
+        self.next_ahead(0)
+    }
+
+    /// The same, chosen so many microseconds ahead of the clock.
+    ///
+    /// # Errors
+    /// Those of [`Self::next`].
+    pub(crate) fn next_ahead(&self, ahead: i64) -> Result<Timestamp, StoreError> {
         let reading = self.reading();
         self.refuse_if_behind(reading)?;
+        let reading = Timestamp(reading.0.saturating_add(ahead));
         let mut given = reading.0;
         // Only one writer calls this, but nothing is lost by being safe for several.
         let _ = self
@@ -53,6 +62,11 @@ impl StoreClock {
     /// Now, never earlier than an instant given out.
     pub(crate) fn now(&self) -> Timestamp {
         self.reading().max(self.highest())
+    }
+
+    /// Takes in an instant that somebody else wrote.
+    pub(crate) fn saw(&self, at: Timestamp) {
+        self.highest.fetch_max(at.0, Ordering::AcqRel);
     }
 
     /// The highest instant given out or found in the store.

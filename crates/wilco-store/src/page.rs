@@ -1,6 +1,6 @@
 //! Page tokens, the same in every keeper.
 
-use wilco_core::{ActId, Timestamp};
+use wilco_core::{Act, ActId, Timestamp};
 
 use crate::StoreError;
 
@@ -55,6 +55,13 @@ pub(crate) fn cut<T>(mut items: Vec<T>, size: u32, token: impl Fn(&T) -> String)
     items.truncate(size);
     let next = if more { items.last().map(token) } else { None };
     crate::Page { items, next }
+}
+
+/// A page of acts that were read in several walks.
+pub(crate) fn merged(mut acts: Vec<Act>, size: u32) -> crate::Page<Act> {
+    acts.sort_by_key(|a| std::cmp::Reverse(a.act_id));
+    acts.dedup_by_key(|a| a.act_id);
+    cut(acts, size, |a| a.act_id.to_string())
 }
 
 impl crate::ThreadLine {

@@ -1,6 +1,7 @@
 //! The port: what every keeper promises.
 
 use async_trait::async_trait;
+use tokio::sync::broadcast;
 use wilco_core::journal::Row;
 use wilco_core::write::{Decide, Written};
 use wilco_core::{Act, ActId, State, Timestamp};
@@ -64,6 +65,12 @@ pub trait Keeper: Send + Sync {
     /// [`wilco_core::purge`]'s to say. Each act is a write of its own, so that nobody waits for the whole; one that is
     /// changed meanwhile is left for the next call.
     async fn purge(&self, older_than: Timestamp, limit: u32) -> Result<Purged, StoreError>;
+
+    /// Hints that other daemons changed an act, where they can: for promptness only, since any of them may be lost. `None`
+    /// where nobody else writes.
+    fn changes(&self) -> Option<broadcast::Receiver<ActId>> {
+        None
+    }
 
     /// The store's clock: never earlier than any instant it has written.
     fn now(&self) -> Timestamp;

@@ -80,6 +80,7 @@ pub(crate) const LIKENESS_SPAN_US: i64 = 16 * 86_400_000_000;
 /// Which acts would be likely twins, as JSON, and in which parts of the index they are looked for.
 #[derive(Serialize)]
 pub(crate) struct GuardOut<'a> {
+    place: usize,
     likeness: &'a str,
     since: Timestamp,
     first: i64,
@@ -89,10 +90,11 @@ pub(crate) struct GuardOut<'a> {
 }
 
 impl<'a> GuardOut<'a> {
-    /// The guard of a write decided at `at`. Another writer's clock may have read a little more: one part further is
+    /// The guard of a write decided at `at`, which is in this `place` of a list. Another writer's clock may have read a little more: one part further is
     /// looked at.
-    pub(crate) fn new(guard: &'a TwinGuard, at: Timestamp) -> GuardOut<'a> {
+    pub(crate) fn new(place: usize, guard: &'a TwinGuard, at: Timestamp) -> GuardOut<'a> {
         GuardOut {
+            place,
             likeness: &guard.likeness,
             since: guard.since,
             first: guard.since.0 / LIKENESS_SPAN_US,

@@ -3,11 +3,9 @@
 //! `DIR/lock` is held for the keeper's life. One connection writes, owned by one task that groups concurrent writes into
 //! one transaction (`writer.rs`); a few connections read. What happens when a transaction goes wrong is in `doubt.rs`.
 
-mod decode;
 mod doubt;
 mod faults;
 pub mod lock;
-mod look;
 mod open;
 mod read;
 mod sql;
@@ -209,6 +207,12 @@ fn down(error: impl Display) -> StoreError {
 // Nothing panics while it holds one of these locks, and what they guard is replaced whole.
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The texts of the migrations, for the test that compares them with the other database's.
+#[cfg(all(test, feature = "postgres-tests"))]
+pub(crate) fn migrations() -> Vec<&'static str> {
+    open::MIGRATIONS.iter().map(|(_, _, text)| *text).collect()
 }
 
 #[cfg(test)]

@@ -9,16 +9,15 @@ use wilco_core::journal::Row;
 use wilco_core::write::Decide;
 use wilco_core::{Act, ActId, State, Timestamp, Written, purge};
 
-use super::{SqliteKeeper, decode, down, locked, sql};
+use super::{SqliteKeeper, down, locked, sql};
+use crate::decode;
 use crate::erase::{self, AT_ONCE};
 use crate::page::{self, Place};
 use crate::record::At;
+use crate::walk::{Walk, Way};
 use crate::{Counters, Filter, Keeper, Page, Purged, StoreError, ThreadLine};
 
 type Asked = Query<'static, Sqlite, SqliteArguments>;
-
-/// Sorts after every act id.
-const NO_ACT: &str = "g";
 
 #[async_trait]
 impl Keeper for SqliteKeeper {
@@ -50,7 +49,7 @@ impl Keeper for SqliteKeeper {
             column: "body",
             row: message_id,
         };
-        Ok(Some((decode::act(&row)?, decode::get(&row, at)?)))
+        Ok(Some((decode::act(&row)?, decode::text_or_null(&row, at)?)))
     }
 
     async fn act_undoing(&self, of: ActId) -> Result<Option<Act>, StoreError> {
@@ -58,50 +57,26 @@ impl Keeper for SqliteKeeper {
     }
 
     async fn acts(&self, filter: &Filter) -> Result<Page<Act>, StoreError> {
-        let before = page::act_token(filter.page_token.as_deref())?;
-        let before = before.map_or_else(|| NO_ACT.to_owned(), |id| id.to_string());
-        let size = page::size(filter.limit);
-        let states: Vec<&str> = filter.states.iter().map(|s| s.as_str()).collect();
-        let every_state = State::ALL.iter().all(|s| filter.states.contains(s));
-        let states = if every_state { Vec::new() } else { states };
-
-        // A list of several states or senders is as many walks as there are of them, merged here: each in its index's
-        // order, none of them sorting what it does not answer.
-        let (walk, keys): (_, Vec<Option<&str>>) = match (&filter.thread, &filter.senders) {
-            (Some(thread), _) => (sql::LIST_OF_THREAD, vec![Some(thread)]),
-            (None, _) if !states.is_empty() => {
-                (sql::LIST_OF_STATE, states.iter().copied().map(Some).collect())
-            }
-            (None, Some(senders)) => {
-                let mut keys: Vec<_> = senders.iter().map(|s| Some(s.as_str())).collect();
-                keys.sort_unstable();
-                keys.dedup();
-                (sql::LIST_OF_SENDER, keys)
-            }
-            (None, None) => (sql::LIST, vec![None]),
-        };
-        let senders = filter.senders.as_ref().map(serde_json::to_string);
-        let senders = senders.transpose().map_err(down)?;
-        let states = if states.is_empty() {
-            None
-        } else {
-            Some(serde_json::to_string(&states).map_err(down)?)
+        let walk = Walk::of(filter)?;
+        let statement = match walk.way {
+            Way::All => sql::LIST,
+            Way::Thread => sql::LIST_OF_THREAD,
+            Way::State => sql::LIST_OF_STATE,
+            Way::Sender => sql::LIST_OF_SENDER,
         };
         let mut acts = Vec::new();
-        for key in keys {
-            let asked = sqlx::query(walk)
-                .bind(before.clone())
-                .bind(i64::from(size) + 1)
+        for key in &walk.keys {
+            let asked = sqlx::query(statement)
+                .bind(walk.before.clone())
+                .bind(i64::from(walk.size) + 1)
                 .bind(filter.ask.clone())
                 .bind(filter.thread.clone())
-                .bind(senders.clone())
-                .bind(states.clone())
-                .bind(key.map(str::to_owned));
+                .bind(walk.senders.clone())
+                .bind(walk.states.clone())
+                .bind(key.clone());
             acts.extend(self.many(asked).await?);
         }
-        acts.sort_by_key(|a| std::cmp::Reverse(a.act_id));
-        acts.dedup_by_key(|a| a.act_id);
-        Ok(page::cut(acts, size, |a| a.act_id.to_string()))
+        Ok(page::merged(acts, walk.size))
     }
 
     async fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<Act>, StoreError> {

@@ -26,12 +26,12 @@ use tokio::sync::{mpsc, oneshot};
 use wilco_core::write::{Decide, Durable};
 use wilco_core::{Expect, Written};
 
-use super::look::look;
 use super::open::WriteConnection;
 use super::{Shared, down, sql};
 use crate::StoreError;
 use crate::judge::{Earlier, Findings, Judged, Sealed, judge, sealed};
 use crate::record::{ActOut, ArrivalOut, GuardOut, RowOut};
+use crate::seen::{Seen, Wanted};
 
 /// The most writes made durable by one flush.
 const MOST_MEMBERS: usize = 256;
@@ -150,7 +150,7 @@ impl Writer {
         }
         let decided = self.decide(jobs);
         let findings = if closer {
-            Some(look(&mut self.connection.db, &decided).await)
+            Some(self.look(&decided).await)
         } else {
             None
         };
@@ -269,6 +269,31 @@ impl Writer {
         Ok(true)
     }
 
+    /// What stands in the way of these writes.
+    async fn look(&mut self, decided: &[Result<Sealed, StoreError>]) -> Result<Seen, sqlx::Error> {
+        let wanted = Wanted::of(decided.iter().filter_map(|d| d.as_ref().ok()));
+        let wanted = wanted.map_err(|e| sqlx::Error::Encode(Box::new(e)))?;
+        let db = &mut self.connection.db;
+        let mut seen = Seen::default();
+        let rows = sqlx::query(sql::IN_THE_WAY)
+            .bind(&wanted.ids)
+            .bind(&wanted.handoffs)
+            .bind(&wanted.undos)
+            .fetch_all(&mut *db)
+            .await?;
+        rows.iter().for_each(|row| seen.add_act(row));
+        if let Some(guards) = &wanted.guards {
+            let rows = sqlx::query(sql::TWINS).bind(guards).fetch_all(&mut *db).await?;
+            rows.iter().for_each(|row| seen.add_twin(row, &wanted));
+        }
+        let rows = sqlx::query(sql::MESSAGES_TAKEN)
+            .bind(&wanted.messages)
+            .fetch_all(db)
+            .await?;
+        rows.iter().for_each(|row| seen.add_message(row));
+        Ok(seen)
+    }
+
     async fn run_sql(&mut self, statement: &'static str) -> Result<(), sqlx::Error> {
         // A query, not raw text: it stays prepared.
         sqlx::query(statement)
@@ -327,10 +352,7 @@ impl Trouble {
 }
 
 /// Judges each member against what stands (where somebody has looked) and against the members before it.
-fn judge_all(
-    decided: Vec<Result<Sealed, StoreError>>,
-    standing: Option<&super::look::Seen>,
-) -> (Vec<Fate>, Parcel) {
+fn judge_all(decided: Vec<Result<Sealed, StoreError>>, standing: Option<&Seen>) -> (Vec<Fate>, Parcel) {
     let mut earlier = Earlier::default();
     let mut parcel = Parcel::default();
     let fates = decided
@@ -373,7 +395,7 @@ impl Parcel {
             .filter(|_| write.erases)
             .map(|a| a.act_id)
             .collect();
-        let guards: Vec<_> = guards.map(|guard| GuardOut::new(guard, write.at)).collect();
+        let guards: Vec<_> = guards.map(|guard| GuardOut::new(0, guard, write.at)).collect();
         let mut updated = 0;
         for (change, act) in write.changes.iter().zip(&write.acts) {
             match change.expect {

@@ -1,0 +1,259 @@
+//! Connections: how many there may be, what each must be, and who has one.
+//!
+//! No pool of the database library stands here, for two reasons. A connection is only ever used inside a task that nobody
+//! can cancel, and only comes back when all that was asked on it was answered: so none is ever handed on in the middle of
+//! something, and a transaction that somebody left open cannot swallow another's write. (The library's pool hands on a
+//! connection whose `begin` was cancelled.) And a pool that asks whether a connection is alive before and after each use
+//! costs two round trips, where a write costs one. `WRITE` answers besides whether it was alone in its transaction, and a
+//! write that was not is no write.
+
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use sqlx::postgres::{PgConnectOptions, PgRow};
+use sqlx::{ConnectOptions, Connection, PgConnection};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::clock::Source;
+use super::{PostgresOptions, sql};
+use crate::StoreError;
+use crate::decode::Columns;
+
+/// How long to wait for a connection to be made.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// How long the answer to a question may take beyond what the server allows it; then the connection counts as lost.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// The oldest server, as it numbers itself.
+const OLDEST_SERVER: i64 = 130_000;
+
+/// The connections of one keeper.
+pub(super) struct Conns {
+    options: PgConnectOptions,
+    idle: Mutex<Vec<Line>>,
+    room: Arc<Semaphore>,
+    most: u32,
+    /// How long to wait for a connection that is in use.
+    wait: Duration,
+    /// How long an answer may take.
+    patience: Duration,
+    /// Whether the last that was heard of the server was good.
+    well: AtomicBool,
+}
+
+/// One connection, and how the server names it.
+pub(super) struct Line {
+    pub(super) db: PgConnection,
+    pub(super) name: LineName,
+}
+
+/// The server's side of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LineName {
+    pub(super) pid: i64,
+    pub(super) started: i64,
+}
+
+/// A connection in use. Dropped, it is closed; only [`Lease::give_back`] keeps it.
+pub(super) struct Lease {
+    pub(super) line: Line,
+    conns: Arc<Conns>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Conns {
+    /// Connections as these options say; none is made yet.
+    ///
+    /// # Errors
+    /// `Refuse` when the address is none.
+    pub(super) fn new(options: &PostgresOptions) -> Result<Conns, StoreError> {
+        let address = PgConnectOptions::from_str(&options.url).map_err(|e| {
+            StoreError::Refuse(format!(
+                "the database's address is not one ({e}): write postgres://USER:PASSWORD@HOST:PORT/DATABASE"
+            ))
+        })?;
+        let ms = |d: Duration| d.as_millis().to_string();
+        let address = address
+            .application_name("wilcod")
+            .options([
+                ("statement_timeout", ms(options.statement_timeout)),
+                ("lock_timeout", ms(options.lock_timeout)),
+                (
+                    "idle_in_transaction_session_timeout",
+                    ms(options.statement_timeout),
+                ),
+                ("default_transaction_isolation", "read committed".to_owned()),
+                ("default_transaction_read_only", "off".to_owned()),
+                // Statements are planned once, perhaps while the tables are empty, and must still walk an index when they
+                // are not.
+                ("enable_seqscan", "off".to_owned()),
+                ("enable_hashjoin", "off".to_owned()),
+                ("enable_mergejoin", "off".to_owned()),
+                ("plan_cache_mode", "force_generic_plan".to_owned()),
+                ("jit", "off".to_owned()),
+            ])
+            .disable_statement_logging();
+        let most = options.connections.clamp(1, 1_000);
+        Ok(Conns {
+            options: address,
+            idle: Mutex::new(Vec::new()),
+            room: Arc::new(Semaphore::new(most as usize)),
+            most,
+            wait: options.wait,
+            patience: options.statement_timeout.saturating_add(GRACE),
+            well: AtomicBool::new(true),
+        })
+    }
+
+    /// A connection to use, within the time to wait.
+    ///
+    /// # Errors
+    /// `Busy` when all stay in use, `Down` when none can be made or the keeper was closed.
+    pub(super) async fn lease(self: &Arc<Self>) -> Result<Lease, StoreError> {
+        let place = tokio::time::timeout(self.wait, Arc::clone(&self.room).acquire_owned()).await;
+        let place = place
+            .map_err(|_| StoreError::Busy)?
+            .map_err(|_| super::closed())?;
+        let idle = super::locked(&self.idle).pop();
+        let line = match idle {
+            Some(line) => line,
+            None => self.connect(None).await?,
+        };
+        Ok(Lease {
+            line,
+            conns: Arc::clone(self),
+            _place: place,
+        })
+    }
+
+    /// A connection in place of one that was lost: the others are probably lost too.
+    ///
+    /// # Errors
+    /// `Down` when none can be made.
+    pub(super) async fn instead(&self, lease: &mut Lease) -> Result<(), StoreError> {
+        self.forget_idle();
+        lease.line = self.connect(None).await?;
+        Ok(())
+    }
+
+    /// Makes a connection, and checks that what is committed on it is durable.
+    ///
+    /// # Errors
+    /// `Down` when it cannot be made, `Refuse` when the server or its settings will not do.
+    pub(super) async fn connect(&self, clock: Option<&Source>) -> Result<Line, StoreError> {
+        let lost = |why: String| {
+            self.well.store(false, Ordering::Release);
+            StoreError::Down(format!("the database cannot be reached: {why}"))
+        };
+        let connect = self.options.connect();
+        let mut db = match tokio::time::timeout(CONNECT, connect).await {
+            Ok(Ok(db)) => db,
+            Ok(Err(e)) => return Err(lost(e.to_string())),
+            Err(_) => return Err(lost(format!("no answer in {} s", CONNECT.as_secs()))),
+        };
+        let asked = sqlx::query(sql::CHECK).fetch_one(&mut db);
+        let row = match tokio::time::timeout(CONNECT, asked).await {
+            Ok(Ok(row)) => row,
+            Ok(Err(e)) => return Err(lost(e.to_string())),
+            Err(_) => return Err(lost(format!("no answer in {} s", CONNECT.as_secs()))),
+        };
+        let name = check(&row)?;
+        if let Some(clock) = clock {
+            let sent = clock.ours();
+            let row = sqlx::query(sql::NOW).fetch_one(&mut db).await;
+            let now = row.map_err(|e| e.to_string()).and_then(|r| r.number("now"));
+            clock.read(sent, now.map_err(lost)?);
+        }
+        self.well.store(true, Ordering::Release);
+        Ok(Line { db, name })
+    }
+
+    /// What the answer to a question may take.
+    pub(super) fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// The address, for a listener.
+    pub(super) fn options(&self) -> PgConnectOptions {
+        self.options.clone()
+    }
+
+    /// Whether the last that was heard of the server was good.
+    pub(super) fn well(&self) -> bool {
+        self.well.load(Ordering::Acquire)
+    }
+
+    /// Says how the server was last heard of.
+    pub(super) fn heard(&self, well: bool) {
+        self.well.store(well, Ordering::Release);
+    }
+
+    /// Closes what is idle.
+    pub(super) fn forget_idle(&self) {
+        super::locked(&self.idle).clear();
+    }
+
+    /// Waits until everything in use came back, and closes all. Leases that are asked for later are refused.
+    pub(super) async fn close(&self) {
+        // What is in use ends by itself within the server's patience and ours.
+        let most = Instant::now() + self.patience * 4;
+        while Instant::now() < most && self.room.available_permits() < self.most as usize {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        self.room.close();
+        let idle = std::mem::take(&mut *super::locked(&self.idle));
+        for line in idle {
+            drop(line.db.close().await);
+        }
+    }
+}
+
+impl Lease {
+    /// Gives the connection back: all that was asked on it was answered, and no transaction is open.
+    pub(super) fn give_back(self) {
+        let Lease { line, conns, _place } = self;
+        super::locked(&conns.idle).push(line);
+    }
+}
+
+/// Names what will not do, and the setting to change.
+fn check(row: &PgRow) -> Result<LineName, StoreError> {
+    let wrong = |what: String| StoreError::Refuse(format!("the database {what}"));
+    let number = |column| {
+        row.number(column)
+            .map_err(|e| wrong(format!("does not tell its {column}: {e}")))
+    };
+    let text = |column| {
+        row.text(column)
+            .map_err(|e| wrong(format!("does not tell its {column}: {e}")))
+    };
+    let server = number("server")?;
+    if server < OLDEST_SERVER {
+        return Err(wrong(format!(
+            "is PostgreSQL {}; it must be {} or newer",
+            server / 10_000,
+            OLDEST_SERVER / 10_000
+        )));
+    }
+    if text("standby")? == "on" {
+        return Err(wrong(
+            "is a standby and takes no writes: give the address of the primary".to_owned(),
+        ));
+    }
+    for setting in ["fsync", "full_page_writes", "synchronous_commit"] {
+        let value = text(setting)?;
+        if value == "off" {
+            return Err(wrong(format!(
+                "has {setting} = off: a claim could be lost after it was answered, and its act be carried out a second \
+                 time. Set {setting} = on"
+            )));
+        }
+    }
+    Ok(LineName {
+        pid: number("pid")?,
+        started: number("started")?,
+    })
+}
