@@ -7,12 +7,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 
-use sha2::{Digest, Sha256};
-use wilco_core::journal::EntryKind;
+use wilco_core::journal::{EntryKind, sha256_hex};
 use wilco_core::write::Expect;
 use wilco_core::{Act, Change, Stage, State, Timestamp};
 
-use crate::words::{Messenger, Owner};
+use crate::words::{Messenger, Owner, at};
 
 /// Everything the store holds at one moment, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -84,7 +83,7 @@ pub enum Wrote {
 /// What was held once, and is held now in some state of the model.
 pub struct Shelf {
     held: RwLock<Vec<Arc<(Holding, Facts)>>>,
-    numbers: RwLock<HashMap<[u8; 32], Kept>>,
+    numbers: RwLock<HashMap<String, Kept>>,
     lines: RwLock<Vec<String>>,
 }
 
@@ -133,15 +132,14 @@ impl Shelf {
     }
 
     /// Writes a change over what is held now. `checked` is false only in the mutant whose store forgets the versions.
-    pub fn write(&self, on: Kept, change: Change, checked: bool) -> Wrote {
+    pub fn write(&self, read: Kept, on: Kept, change: Change, checked: bool) -> Wrote {
         let current = self.get(on);
         let (holding, _) = &*current;
-        let fits = match (change.expect, &holding.act) {
-            (Expect::Absent, None) => true,
-            (Expect::Version(version), Some(act)) => act.version == version,
-            (Expect::Absent, Some(_)) | (Expect::Version(_), None) => false,
+        let there = match change.expect {
+            Expect::Absent => holding.act.is_none(),
+            Expect::Version(version) => holding.act.as_ref().is_some_and(|act| act.version == version),
         };
-        if !fits && checked {
+        if checked && !(there && read == on) {
             return Wrote::Stale;
         }
         let mut next = holding.clone();
@@ -159,14 +157,13 @@ impl Shelf {
             }
         }
         next.ids.sort_unstable();
-        let version = holding.act.as_ref().map_or(0, |act| act.version) + 1;
-        next.act = Some(Act { version, ..change.act });
+        next.act = Some(plain(change.act));
         Wrote::Advanced(self.number(next))
     }
 
     /// The number of a content.
     pub fn number(&self, holding: Holding) -> Kept {
-        let name: [u8; 32] = Sha256::digest(format!("{holding:?}").as_bytes()).into();
+        let name = sha256_hex(format!("{holding:?}").as_bytes());
         if let Some(kept) = read(&self.numbers).get(&name) {
             return *kept;
         }
@@ -184,7 +181,11 @@ impl Shelf {
         let offer = act.and_then(Act::offer);
         let execution = act.and_then(Act::execution);
         let claim = execution.map(|e| &e.claim);
-        let closes = |line: &&String| ["RW1 DN ", "RW1 UN ", "RW1 FL "].iter().any(|k| line.starts_with(k));
+        let closes = |line: &&String| {
+            ["RW1 DN ", "RW1 UN ", "RW1 FL "]
+                .iter()
+                .any(|k| line.starts_with(k))
+        };
         Facts {
             state: act.map(Act::state),
             attempt: act.map_or(0, |a| a.attempt),
@@ -218,14 +219,25 @@ impl Facts {
     }
 }
 
+/// The act without what no decision of the model depends on: how often it was written and looked up (the pace is even, and
+/// nobody is called), the words for operators, and when it was closed. Two rows that differ in nothing else are one. The
+/// version is one of these: a write is conditional on the row being the one that was read, which is what versions are for.
+fn plain(mut act: Act) -> Act {
+    act.version = 1;
+    match &mut act.stage {
+        Stage::Executing(e) | Stage::InDoubt(e) => {
+            e.progress.lookups = 0;
+            e.progress.reason.clear();
+        }
+        Stage::Done(c) | Stage::Failed(c) | Stage::Cancelled(c) | Stage::Refused(c) => c.closed_at = at(0),
+        Stage::Prepared(_) | Stage::Held(_) | Stage::Lapsed(..) => {}
+    }
+    act
+}
+
 /// The current or last statement's own id.
 pub fn rb_id(statement: &str) -> &str {
     statement.split(' ').nth(2).unwrap_or_default()
-}
-
-/// Whether an act is claimed, so that only its holder may move it.
-pub fn is_claimed(act: &Act) -> bool {
-    matches!(act.stage, Stage::Executing(_) | Stage::InDoubt(_))
 }
 
 fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {

@@ -20,10 +20,10 @@ pub fn at(tick: Tick) -> Timestamp {
 }
 
 /// The thread everything happens in.
-pub const THREAD: &str = "s";
+pub const THREAD: &str = "scheduler";
 
 /// The principal every caller is.
-pub const PRINCIPAL: &str = "s";
+pub const PRINCIPAL: &str = "scheduler";
 
 /// The execution slots, their values, and whether the counterparty can see them.
 const VALUES: [(&str, &str, bool); 8] = [
@@ -39,22 +39,25 @@ const VALUES: [(&str, &str, bool); 8] = [
 
 /// The handoff, good until `end`.
 pub fn handoff(end: Tick) -> String {
-    let values: Vec<String> = VALUES.iter().map(|(slot, value, _)| format!("{slot}={value}")).collect();
+    let values: Vec<String> = VALUES
+        .iter()
+        .map(|(slot, value, _)| format!("{slot}={value}"))
+        .collect();
     format!(
-        "RW1 HO s-1 from=s to=p item=i:1 exp={} ask=PAY p=pay rb=exec {}",
+        "RW1 HO scheduler-1 from=scheduler to=payer item=i:1 exp={} ask=PAY p=pay rb=exec {}",
         at(end).to_rw1(),
         values.join(" ")
     )
 }
 
 /// The cancel both callers may send.
-pub const CANCEL: &str = "RW1 CX s-9 re=s-1 from=s to=p item=i:1 p=pay";
+pub const CANCEL: &str = "RW1 CX scheduler-9 re=scheduler-1 from=scheduler to=payer item=i:1 p=pay";
 
 /// A caller's answer to the readback `rb_id`: yes or no. Ids differ by caller, answer and readback.
 pub fn confirmation(caller: usize, rb_id: &str, yes: bool) -> String {
     let number = rb_id.rsplit('-').next().unwrap_or_default();
     let (kind, val) = if yes { (2 + caller, "Y") } else { (5 + caller, "N") };
-    format!("RW1 AN s-{kind}{number} re={rb_id} from=s to=p p=pay val={val}")
+    format!("RW1 AN scheduler-{kind}{number} re={rb_id} from=scheduler to=payer p=pay val={val}")
 }
 
 /// What the adapter resolves.

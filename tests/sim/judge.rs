@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use adapter_sim::{SimStanding, SimWorld};
 use tokio::sync::Notify;
 use wilco_core::contract::LateSend;
-use wilco_core::{Act, ActId, Stage, State, Verdict};
+use wilco_core::{Act, ActId, Stage, State, Timestamp, Verdict};
 use wilco_engine::{Cancelled, Committed, Prepared, Settled};
 
 use crate::locked;
@@ -26,6 +26,8 @@ struct Seen {
     acts: BTreeMap<ActId, Act>,
     /// The processes that were ever given leave to send an act.
     owners: BTreeMap<ActId, BTreeSet<String>>,
+    /// Which process an owner's name stands for.
+    processes: BTreeMap<String, String>,
     /// Calls that a process may still have under way.
     calls: BTreeMap<ActId, Vec<String>>,
     dead: BTreeSet<String>,
@@ -100,6 +102,12 @@ impl Judge {
         locked(&self.seen).acts.values().cloned().collect()
     }
 
+    /// The instant from which no byte of a claimed act may be sent.
+    pub fn last_moment(&self, act: ActId) -> Option<Timestamp> {
+        let seen = locked(&self.seen);
+        Some(seen.acts.get(&act)?.execution()?.claim.not_after)
+    }
+
     /// Whether everybody who was ever given leave to send the act is dead.
     pub fn owners_are_dead(&self, act: ActId) -> bool {
         let seen = locked(&self.seen);
@@ -153,7 +161,8 @@ impl Judge {
         for act in acts {
             let before = locked(&self.seen).acts.get(&act.act_id).cloned();
             self.log.say(&describe(process, act, before.as_ref()));
-            let problems = self.transition(before.as_ref(), act);
+            let mut problems = self.transition(before.as_ref(), act);
+            problems.extend(self.stale_writer(process, before.as_ref(), act));
             {
                 let mut seen = locked(&self.seen);
                 seen.tally.writes += 1;
@@ -279,6 +288,30 @@ impl Judge {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Only the holder of the claim changes what is known of a claimed act's outcome; anybody else may keep evidence.
+    fn stale_writer(&self, process: &str, before: Option<&Act>, act: &Act) -> Option<String> {
+        let held = before.and_then(Act::execution).map(|e| &e.claim);
+        let holds = act.execution().map(|e| &e.claim);
+        let mut seen = locked(&self.seen);
+        match (held, holds) {
+            // Whoever claims, takes over or claims again is the holder from now on.
+            (held, Some(now)) if held.is_none_or(|held| held.epoch != now.epoch) => {
+                let known = seen
+                    .processes
+                    .entry(now.owner.clone())
+                    .or_insert_with(|| process.to_owned());
+                (known != process).then(|| format!("{process} claimed it for {known}"))
+            }
+            (Some(held), _) => {
+                let moved = before.map(Act::state) != Some(act.state());
+                let holder = seen.processes.get(&held.owner);
+                let stale = moved && holder.is_none_or(|h| h != process) && !closed_by_a_person(act);
+                stale.then(|| format!("{process} settled what {} holds", held.owner))
+            }
+            (None, _) => None,
         }
     }
 

@@ -8,6 +8,7 @@ use adapter_sim::{Fault, LookupFault, Pause, SimAdapter, SimWorld};
 use async_trait::async_trait;
 use wilco_adapter::{Adapter, Description, Found, Job, Outcome, Permit, Ready, ResolveError};
 use wilco_core::{ActId, Frozen, Resolved, Timestamp};
+use wilco_store::Keeper;
 
 use crate::chance::{Chance, Shared};
 use crate::daemons::Sim;
@@ -16,6 +17,7 @@ use crate::judge::Judge;
 use crate::log::Log;
 use crate::perils::Perils;
 use crate::plan::{FORWARD_STEP_S, Plan, SETTLE_WINDOW_S};
+use crate::store::Store;
 
 /// The faults of a run, the same for every daemon.
 pub struct Weather {
@@ -114,6 +116,7 @@ pub struct Line {
     process: String,
     perils: Arc<Perils>,
     judge: Arc<Judge>,
+    store: Arc<Store>,
     log: Arc<Log>,
 }
 
@@ -133,6 +136,7 @@ impl Line {
             process: process.to_owned(),
             perils: Arc::clone(&sim.perils),
             judge: Arc::clone(&sim.judge),
+            store: Arc::clone(&sim.store),
             log: Arc::clone(&sim.log),
         }
     }
@@ -163,11 +167,19 @@ impl Adapter for Line {
         let act = permit.act_id();
         let fault = self.weather.sending(frozen.value("amt").is_some());
         self.log.say(&format!("{} sends {act}: {fault:?}", self.process));
+        let too_late = self
+            .judge
+            .last_moment(act)
+            .is_some_and(|last| self.store.kept.now() >= last);
         self.judge.call_begins(&self.process, act);
         self.world.script_of(act, fault);
         // The adapter's own pause comes next, and then the gate.
         self.perils.meet(&self.process, &self.gate, "before it sends", 60);
         let outcome = self.adapter.execute(permit, frozen).await;
+        if too_late && !matches!(outcome, Outcome::NotSent(_)) {
+            let text = format!("{} sent {act} past its last moment", self.process);
+            self.judge.broken(&[act.to_string()], text);
+        }
         self.perils
             .meet(&self.process, &self.gate, "with the answer in hand", 20);
         self.gate.pass().await;

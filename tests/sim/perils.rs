@@ -42,8 +42,8 @@ impl Perils {
         let (strikes, kills, for_ms) = self.chance.draw(|c| {
             (
                 c.thousandths(thousandths),
-                c.thousandths(350),
-                c.between(1_000, 200_000),
+                c.thousandths(300),
+                c.between(1_000, 400_000),
             )
         });
         if !strikes {

@@ -47,7 +47,7 @@ pub struct Sender {
     caller: Caller,
     agent: &'static str,
     thread: String,
-    /// Numbers of its messages start here.
+    /// The number of its next message.
     next: u32,
 }
 
@@ -56,6 +56,8 @@ struct Handoff {
     line: String,
     id: String,
     item: String,
+    /// Somebody else pays the same invoice.
+    shared: bool,
 }
 
 impl Sender {
@@ -94,10 +96,15 @@ impl Sender {
         self.sim
             .log
             .say(&format!("{} {} goes {way:?}", self.thread, handoff.id));
-        if way == Way::CancelFirst {
-            self.cancel(&handoff).await;
+        if way == Way::CancelFirst && self.cancel(&handoff).await {
+            self.buried(&handoff).await;
+            return None;
         }
         let stated = self.prepare(&handoff).await?;
+        if handoff.shared && self.chance.thousandths(600) {
+            // Meanwhile its twin may be let go on.
+            self.rest(1, 200_000).await;
+        }
         let done = match way {
             Way::Straight | Way::CancelFirst => self.confirm(&handoff, stated, false).await,
             Way::Twice => self.confirm(&handoff, stated, true).await,
@@ -181,6 +188,7 @@ impl Sender {
             line,
             id,
             item: done.handoff.item.clone(),
+            shared: false,
         };
         if let Some(stated) = self.prepare(&handoff).await {
             let twice = self.chance.thousandths(200);
@@ -223,7 +231,12 @@ impl Sender {
                 MOVING_PAYEE.0,
                 self.chance.between(0, 99_999_999),
             );
-            return Handoff { line, id, item };
+            return Handoff {
+                line,
+                id,
+                item,
+                shared: false,
+            };
         }
         // A few pay the same invoice as somebody else: likely twins.
         let twin = self.chance.thousandths(120);
@@ -257,7 +270,12 @@ impl Sender {
                 .to_rw1();
             line.push_str(&format!(" exp={exp}"));
         }
-        Handoff { line, id, item }
+        Handoff {
+            line,
+            id,
+            item,
+            shared: twin,
+        }
     }
 
     fn a_prepare(&self, handoff: &Handoff) -> PrepareRequest {
@@ -312,12 +330,30 @@ impl Sender {
         }
     }
 
-    async fn cancel(&mut self, handoff: &Handoff) {
+    /// Hands over what was cancelled before it came: it is refused, or, where the cancel was not heard, taken.
+    async fn buried(&mut self, handoff: &Handoff) {
+        let ask = Ask::Prepare(self.a_prepare(handoff));
+        let heard = until_heard(&self.sim, &mut self.chance, &self.caller, ask).await;
+        let as_it_should = match &heard {
+            Heard::Answer(Answer::Prepared(p)) => p.token.is_empty() && p.reply.contains(" why=REVOKED "),
+            Heard::Answer(_) | Heard::Refused(_) => false,
+            Heard::Nothing => true,
+        };
+        if !as_it_should {
+            let names = [format!("{} {}", self.thread, handoff.id)];
+            let text = format!("cancelled before it came, it was answered {heard:?}");
+            self.sim.judge.broken(&names, text);
+        }
+    }
+
+    /// Withdraws a handoff. Whether that was answered.
+    async fn cancel(&mut self, handoff: &Handoff) -> bool {
         let cancel = Ask::Cancel(self.a_cancel(handoff));
         let heard = until_heard(&self.sim, &mut self.chance, &self.caller, cancel).await;
-        if let Heard::Refused(refusal) = heard {
+        if let Heard::Refused(refusal) = &heard {
             self.expect(handoff, "cancel", refusal.reason, &[], &refusal.text);
         }
+        matches!(heard, Heard::Answer(_))
     }
 
     async fn decline(&mut self, handoff: &Handoff, stated: Box<Prepared>) {
@@ -332,7 +368,7 @@ impl Sender {
     /// done.
     async fn confirm(&mut self, handoff: &Handoff, stated: Box<Prepared>, twice: bool) -> Option<Act> {
         let mut stated = stated;
-        for _ in 0..3 {
+        for _ in 0..4 {
             self.rest(1, 3_000).await;
             let commit = self.a_commit(&stated, "Y");
             if twice {
@@ -356,6 +392,11 @@ impl Sender {
                         Reason::Expired | Reason::Lapsed | Reason::DigestStale
                     ) =>
                 {
+                    stated = self.prepare(handoff).await?;
+                }
+                Heard::Refused(refusal) if refusal.reason == Reason::Held && handoff.shared => {
+                    // Somebody may release it.
+                    self.rest(5_000, 90_000).await;
                     stated = self.prepare(handoff).await?;
                 }
                 Heard::Refused(refusal) => {

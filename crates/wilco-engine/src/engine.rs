@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wilco_adapter::{Adapter, Description, Served};
@@ -109,6 +109,12 @@ impl Engine {
             crate::recover::left_claimed(&looking_round, &left);
             crate::recover::forever(&looking_round).await;
         });
+        if let Some(changes) = engine.keeper.changes() {
+            let waking = Arc::clone(&engine);
+            engine
+                .tasks
+                .spawn(async move { wake_on_hints(&waking, changes).await });
+        }
         Ok(engine)
     }
 
@@ -525,6 +531,23 @@ impl Slot {
     /// A place for an act that is already claimed: it waits as long as it takes.
     pub(crate) async fn place_for_claimed(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.places).acquire_owned().await.ok()
+    }
+}
+
+/// Wakes who waits for an act that another daemon changed. A hint that is lost costs a little time: whoever waits looks at
+/// the row every so often anyhow.
+async fn wake_on_hints(engine: &Engine, mut changes: broadcast::Receiver<ActId>) {
+    loop {
+        let hint = tokio::select! {
+            biased;
+            () = engine.stopping.cancelled() => return,
+            hint = changes.recv() => hint,
+        };
+        match hint {
+            Ok(act_id) => engine.running.changed(act_id),
+            Err(broadcast::error::RecvError::Lagged(_)) => {}
+            Err(broadcast::error::RecvError::Closed) => return,
+        }
     }
 }
 

@@ -189,7 +189,7 @@ impl Default for Store {
             database_url_file: None,
             database_url_env: None,
             connections_max: 32,
-            statement_timeout_ms: 5_000,
+            statement_timeout_ms: 10_000,
             connection_wait_ms: 2_000,
             token_key_file: PathBuf::from(crate::keys::TOKEN_KEY_FILE),
         }

@@ -6,9 +6,10 @@
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use wilco_core::Clock;
-use wilco_store::{Keeper, SqliteKeeper, SqliteOptions, StoreError};
+use wilco_store::{Keeper, PostgresKeeper, PostgresOptions, SqliteKeeper, SqliteOptions, StoreError};
 
 use crate::config::Store;
 use crate::database::DatabaseUrl;
@@ -23,7 +24,7 @@ pub struct Opened {
     pub lock: Option<File>,
 }
 
-/// Takes the folder's lock, and opens the store.
+/// Takes the folder's lock, and opens the store. `clock` is this machine's: a database has its own.
 ///
 /// # Errors
 /// Another daemon has the folder, the store cannot be reached, or it is set up so that a claim would not be durable.
@@ -44,9 +45,10 @@ pub async fn open(
         }
         Some(url) => {
             let lock = wilco_store::sqlite::lock::take(data)?;
-            let keeper = database(url, settings, clock).await?;
+            tracing::info!(database = ?url, "acts are kept in a database that other daemons may share");
+            let keeper = PostgresKeeper::open(options(url, settings)).await?;
             Ok(Opened {
-                keeper,
+                keeper: Arc::new(keeper),
                 alone: false,
                 lock: Some(lock),
             })
@@ -54,12 +56,12 @@ pub async fn open(
     }
 }
 
-async fn database(
-    url: &DatabaseUrl,
-    _settings: &Store,
-    _clock: Arc<dyn Clock>,
-) -> Result<Arc<dyn Keeper>, StoreError> {
-    Err(StoreError::Refuse(format!(
-        "{url:?}: this build keeps acts in the data folder only"
-    )))
+fn options(url: &DatabaseUrl, settings: &Store) -> PostgresOptions {
+    let millis = |ms: u32| Duration::from_millis(u64::from(ms));
+    let mut options = PostgresOptions::new(url.reveal());
+    options.connections = settings.connections_max;
+    options.wait = millis(settings.connection_wait_ms);
+    options.statement_timeout = millis(settings.statement_timeout_ms);
+    options.lock_timeout = options.lock_timeout.min(options.statement_timeout);
+    options
 }

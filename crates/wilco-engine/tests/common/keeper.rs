@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::sync::broadcast;
 use wilco_core::journal::Row;
 use wilco_core::write::{Decide, Written};
 use wilco_core::{Act, ActId, State, Timestamp};
@@ -27,21 +28,33 @@ pub struct FaultyKeeper {
     fault: Arc<Mutex<Option<Fault>>>,
     /// Every write takes so long before it is decided, in milliseconds.
     pub slow_ms: AtomicU64,
+    /// What was written, for whoever listens; nobody is told where it is `None`.
+    hints: Option<broadcast::Sender<ActId>>,
 }
 
 impl FaultyKeeper {
     pub fn new(inner: Arc<dyn Keeper>) -> Arc<FaultyKeeper> {
+        FaultyKeeper::with(inner, None)
+    }
+
+    /// One whose processes hear of each other's writes.
+    pub fn hinting(inner: Arc<dyn Keeper>) -> Arc<FaultyKeeper> {
+        FaultyKeeper::with(inner, Some(broadcast::Sender::new(16)))
+    }
+
+    fn with(inner: Arc<dyn Keeper>, hints: Option<broadcast::Sender<ActId>>) -> Arc<FaultyKeeper> {
         Arc::new(FaultyKeeper {
             inner,
             dead: AtomicBool::new(false),
             fault: Arc::default(),
             slow_ms: AtomicU64::new(0),
+            hints,
         })
     }
 
     /// The same rows under another process.
     pub fn successor(&self) -> Arc<FaultyKeeper> {
-        FaultyKeeper::new(self.inner.clone())
+        FaultyKeeper::with(self.inner.clone(), self.hints.clone())
     }
 
     /// The process is killed: nothing it does reaches the store any more.
@@ -94,6 +107,12 @@ impl Keeper for FaultyKeeper {
             .await?;
         if failed.load(Ordering::SeqCst) {
             return Err(StoreError::Unknown("the disk said no".into()));
+        }
+        if let (Some(hints), Written::Advanced { acts, .. }) = (&self.hints, &written) {
+            for act in acts {
+                // Nobody may be listening.
+                let _ = hints.send(act.act_id);
+            }
         }
         Ok(written)
     }
@@ -168,6 +187,10 @@ impl Keeper for FaultyKeeper {
     async fn purge(&self, older_than: Timestamp, limit: u32) -> Result<Purged, StoreError> {
         self.alive()?;
         self.inner.purge(older_than, limit).await
+    }
+
+    fn changes(&self) -> Option<broadcast::Receiver<ActId>> {
+        self.hints.as_ref().map(broadcast::Sender::subscribe)
     }
 
     fn now(&self) -> Timestamp {

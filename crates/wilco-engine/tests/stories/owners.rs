@@ -431,6 +431,30 @@ async fn a_commit_repeated_at_the_other_daemon_joins_the_running_one() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_caller_that_waits_at_one_daemon_hears_at_once_what_another_wrote() {
+    let mut plan = Plan::new();
+    // Nobody looks at the row by himself within this story.
+    plan.config.poll_interval = Duration::from_secs(86_400);
+    let memory = wilco_store::MemoryKeeper::new(plan.clock.clone());
+    plan.keeper = FaultyKeeper::hinting(std::sync::Arc::new(memory));
+    let (there, here, prepared) = paused(plan).await;
+    let joined = {
+        let (engine, request) = (here.engine.clone(), yes(&prepared, 2));
+        tokio::spawn(async move { engine.commit(&scheduler(), request).await })
+    };
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let woken = tokio::time::Instant::now();
+    wake(&there);
+    let joined = joined.await.expect("no panic").expect("joined");
+    assert!(joined.reply.starts_with("RW1 DN "), "{joined:?}");
+    assert_eq!(
+        woken.elapsed(),
+        Duration::ZERO,
+        "no time passed but what the hint took"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn two_daemons_asked_at_once_claim_once() {
     for seed in 0..20 {
         let plan = Plan { seed, ..Plan::new() };
