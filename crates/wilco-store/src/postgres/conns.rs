@@ -85,9 +85,12 @@ impl Conns {
                 ),
                 ("default_transaction_isolation", "read committed".to_owned()),
                 ("default_transaction_read_only", "off".to_owned()),
-                // Statements are planned once, perhaps while the tables are empty, and must still walk an index when they
-                // are not.
+                // Statements are planned once, perhaps while the tables are empty, and must still walk an index, in its
+                // order, when they are not.
                 ("enable_seqscan", "off".to_owned()),
+                ("enable_bitmapscan", "off".to_owned()),
+                ("enable_sort", "off".to_owned()),
+                ("enable_incremental_sort", "off".to_owned()),
                 ("enable_hashjoin", "off".to_owned()),
                 ("enable_mergejoin", "off".to_owned()),
                 ("plan_cache_mode", "force_generic_plan".to_owned()),
