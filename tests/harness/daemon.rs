@@ -22,6 +22,8 @@ pub struct Setup {
 enum Lab {
     Inside,
     Apart(Vec<String>),
+    /// Somebody else's, at this URL.
+    At(String),
 }
 
 impl Default for Setup {
@@ -77,6 +79,13 @@ impl Setup {
     #[must_use]
     pub fn lab_apart_with(mut self, args: &[&str]) -> Setup {
         self.lab = Lab::Apart(args.iter().map(|a| (*a).to_owned()).collect());
+        self
+    }
+
+    /// Pays at a lab that belongs to the test.
+    #[must_use]
+    pub fn lab_at(mut self, url: &str) -> Setup {
+        self.lab = Lab::At(url.to_owned());
         self
     }
 
@@ -139,7 +148,7 @@ impl Daemon {
     pub async fn start_with(mut setup: Setup) -> Daemon {
         let folder = Folder::new();
         let lab = match &setup.lab {
-            Lab::Inside => None,
+            Lab::Inside | Lab::At(_) => None,
             Lab::Apart(args) => {
                 let args: Vec<&str> = args.iter().map(String::as_str).collect();
                 Some(LabProcess::start(&args).await)
@@ -147,8 +156,12 @@ impl Daemon {
         };
         let data = folder.path().join("data");
         create_dir(&data);
-        if let Some(lab) = &lab {
-            let url = lab.url();
+        let elsewhere = match (&lab, &setup.lab) {
+            (Some(lab), _) => Some(lab.url().to_owned()),
+            (None, Lab::At(url)) => Some(url.clone()),
+            (None, _) => None,
+        };
+        if let Some(url) = elsewhere {
             setup = setup
                 .set("adapters.bank.url", &format!("\"{url}\""))
                 .set("adapters.bank.payees", &format!("\"{url}/lab/payees\""))
@@ -304,9 +317,10 @@ impl Daemon {
         let run = run_file(&path, &mut self.process).await;
         let text = |name: &str| run[name].as_str().unwrap_or_default().to_owned();
         self.url = text("url");
-        self.lab_url = match &self.lab {
-            Some(lab) => lab.url().to_owned(),
-            None => text("lab_url"),
+        self.lab_url = match (&self.lab, &self.setup.lab) {
+            (Some(lab), _) => lab.url().to_owned(),
+            (None, Lab::At(url)) => url.clone(),
+            (None, _) => text("lab_url"),
         };
         assert!(self.url.starts_with("http://127.0.0.1:"), "{run}");
     }

@@ -16,6 +16,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Waits at its standard input for words, answers each with a line, and cleans up at its end.
 ///
@@ -89,10 +91,10 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The address of a database in it, by its maintenance user, who may do everything.
+    /// Its address, for a user who may do everything.
     #[must_use]
-    pub fn url(&self, database: &str) -> String {
-        url_at(&self.folder, database)
+    pub fn url(&self) -> String {
+        url_at(&self.folder)
     }
 
     /// The folder its socket lies in.
@@ -150,19 +152,104 @@ impl Drop for Cluster {
     }
 }
 
-/// The address of a database of the server whose socket lies in this folder.
-#[must_use]
-pub fn url_at(folder: &Path, database: &str) -> String {
-    format!("postgres://wilco@localhost/{database}?host={}", folder.display())
+/// The address of the server the tests share.
+///
+/// # Errors
+/// It is not told.
+pub fn server() -> Result<String, String> {
+    std::env::var("WILCO_TEST_POSTGRES").map_err(|_| {
+        "WILCO_TEST_POSTGRES is not set: run these tests by `cargo xtask test`, or give the address of a PostgreSQL server \
+         on which databases may be made"
+            .to_owned()
+    })
 }
 
-/// The address of another database of the same server.
+/// A database nobody else has. Dropping it removes it, whoever still uses it.
+#[derive(Debug)]
+pub struct Database {
+    server: String,
+    name: String,
+}
+
+impl Database {
+    /// A new and empty one, in the server at this address.
+    ///
+    /// # Errors
+    /// The server does not make it.
+    pub fn create(server: &str) -> Result<Database, String> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let name = format!("wilco_{}_{}_{n}", std::process::id(), now.as_micros());
+        sql(server, &format!("CREATE DATABASE {name} TEMPLATE template0"))?;
+        Ok(Database {
+            server: server.to_owned(),
+            name,
+        })
+    }
+
+    /// Its address.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.at(&self.server)
+    }
+
+    /// Its address through another door to the server.
+    #[must_use]
+    pub fn at(&self, server: &str) -> String {
+        let (front, query) = server.split_once('?').unwrap_or((server, ""));
+        let server = front.rsplit_once('/').map_or(front, |(server, _)| server);
+        let mark = if query.is_empty() { "" } else { "?" };
+        format!("{server}/{}{mark}{query}", self.name)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        let _ = sql(&self.server, &format!("DROP DATABASE {} WITH (FORCE)", self.name));
+    }
+}
+
+/// What a statement answers, a row a line, as PostgreSQL's own client says it.
+///
+/// # Errors
+/// The server's words.
+pub fn sql(url: &str, statement: &str) -> Result<String, String> {
+    let psql = programs()
+        .map(|bin| bin.join("psql"))
+        .filter(|psql| psql.is_file());
+    let out = Command::new(psql.unwrap_or_else(|| PathBuf::from("psql")))
+        .args([
+            "-X",
+            "-q",
+            "-A",
+            "-t",
+            "-v",
+            "ON_ERROR_STOP=1",
+            "-d",
+            url,
+            "-c",
+            statement,
+        ])
+        .output()
+        .map_err(|e| format!("psql could not be started: {e}"))?;
+    if out.status.success() {
+        Ok(String::from_utf8_lossy(&out.stdout).trim().to_owned())
+    } else {
+        Err(String::from_utf8_lossy(&out.stderr).trim().to_owned())
+    }
+}
+
+/// The address of the server whose socket lies in this folder.
 #[must_use]
-pub fn other_database(url: &str, database: &str) -> String {
-    let (front, query) = url.split_once('?').map_or((url, ""), |(f, q)| (f, q));
-    let server = front.rsplit_once('/').map_or(front, |(server, _)| server);
-    let mark = if query.is_empty() { "" } else { "?" };
-    format!("{server}/{database}{mark}{query}")
+pub fn url_at(folder: &Path) -> String {
+    format!("postgres://wilco@localhost/postgres?host={}", folder.display())
 }
 
 /// The folder of the server's programs: of the newest version in Debian's place, else the first in the PATH.

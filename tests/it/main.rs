@@ -13,6 +13,8 @@ mod life;
 mod payment;
 mod races;
 mod secrets;
+#[cfg(feature = "postgres")]
+mod several;
 mod start_stop;
 mod support;
 mod wire;

@@ -17,7 +17,7 @@ pub fn run() -> Result<(), String> {
         cargo()
             .args(["test", "--workspace", "--features", FEATURES])
             .env("WILCO_TEST_PYTHON", &python)
-            .env("WILCO_TEST_POSTGRES", server.url("postgres"))
+            .env("WILCO_TEST_POSTGRES", server.url())
             .env("WILCO_TEST_BINARIES_ARE_BUILT", "1"),
     )?;
     println!("\nall tests passed");

@@ -189,11 +189,12 @@ SELECT ",
 WHERE acts.thread = $2 ORDER BY acts.due_at, acts.act_id"
         );
 
-        /// Every act that is claimed and not settled, oldest first.
+        /// Every act that is claimed and not settled, oldest first. They are few and put in order afterwards: by no index's
+        /// order, so that none is walked from end to end for it.
         pub(crate) const CLAIMED: &str = concat!(
             "SELECT ",
             act_columns!(),
-            " FROM acts WHERE state IN ('executing', 'in_doubt') ORDER BY act_id"
+            " FROM acts WHERE state IN ('executing', 'in_doubt') ORDER BY act_id || ''"
         );
 
         /// Closed acts that still have their handoff's line and were last written before $1, the oldest first, after the

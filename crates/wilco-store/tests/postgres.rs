@@ -11,7 +11,7 @@ use wilco_store::Keeper;
 use wilco_store::suite::hand::HandClock;
 
 async fn fresh(clock: Arc<HandClock>) -> (Arc<dyn Keeper>, Database) {
-    let database = Database::new().await;
+    let database = Database::new();
     (Arc::new(database.keeper(&clock).await), database)
 }
 

@@ -118,7 +118,7 @@ async fn callers(keepers: &[PostgresKeeper], wrong: impl Future<Output = u32>) -
 /// The answer is lost: the write is found where it stands, and answered once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_that_is_lost_is_read_back() {
-    let database = Database::new().await;
+    let database = Database::new();
     let keeper = database.keeper_on_its_clock().await;
     let act = inserted(&keeper, 1).await;
     keeper.fail(Fault::AnswerLost);
@@ -132,7 +132,7 @@ async fn an_answer_that_is_lost_is_read_back() {
 /// The question is lost: the write is found not to stand, and made on another connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_write_the_server_never_got_is_made_on_another_connection() {
-    let database = Database::new().await;
+    let database = Database::new();
     let keeper = database.keeper_on_its_clock().await;
     let act = inserted(&keeper, 1).await;
     keeper.fail(Fault::LostBefore);
@@ -147,7 +147,7 @@ async fn a_write_the_server_never_got_is_made_on_another_connection() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_read_back_is_unknown() {
     for (fault, stands) in [(Fault::AnswerLost, 1), (Fault::LostBefore, 0)] {
-        let database = Database::new().await;
+        let database = Database::new();
         let keeper = database.keeper_on_its_clock().await;
         let act = inserted(&keeper, 1).await;
         keeper.fail(fault);
@@ -164,7 +164,7 @@ async fn what_cannot_be_read_back_is_unknown() {
 /// A write that is late each time is made in the end, with its rows locked first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_write_that_is_late_is_decided_anew() {
-    let database = Database::new().await;
+    let database = Database::new();
     let keeper = database.keeper_on_its_clock().await;
     let act = inserted(&keeper, 1).await;
     for _ in 0..3 {
@@ -181,13 +181,11 @@ async fn a_write_that_is_late_is_decided_anew() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_server_is_still_at_is_ended_before_anybody_is_answered() {
     let cluster = Cluster::start(&[]).expect("a server");
-    let database = Database::on(cluster.url("postgres")).await;
+    let database = Database::on(&cluster.url());
     let door = Door::to(cluster.folder());
-    let keeper = PostgresKeeper::open(PostgresOptions::new(
-        database.at(&url_at(door.folder(), "postgres")),
-    ))
-    .await
-    .expect("it opens");
+    let keeper = PostgresKeeper::open(PostgresOptions::new(database.at(&url_at(door.folder()))))
+        .await
+        .expect("it opens");
     let act = inserted(&keeper, 1).await;
 
     let mut other = database.raw().await;
@@ -236,10 +234,10 @@ async fn waiting(db: &mut PgConnection) -> i32 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_says_nothing_is_given_up() {
     let cluster = Cluster::start(&[]).expect("a server");
-    let database = Database::on(cluster.url("postgres")).await;
+    let database = Database::on(&cluster.url());
     for stands in [0, 1] {
         let door = Door::to(cluster.folder());
-        let mut options = PostgresOptions::new(database.at(&url_at(door.folder(), "postgres")));
+        let mut options = PostgresOptions::new(database.at(&url_at(door.folder())));
         options.statement_timeout = Duration::from_secs(1);
         options.lock_timeout = Duration::from_secs(1);
         options.doubt = Duration::from_millis(200);
@@ -271,7 +269,7 @@ async fn a_server_that_says_nothing_is_given_up() {
 /// advanced stands, what was not does not, and no write is made twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_are_ended_at_any_moment() {
-    let database = Database::new().await;
+    let database = Database::new();
     let keepers = [
         database.keeper_on_its_clock().await,
         database.keeper_on_its_clock().await,
@@ -302,7 +300,7 @@ async fn connections_are_ended_at_any_moment() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_crashes_loses_nothing_that_was_answered() {
     let mut cluster = Cluster::start(&[]).expect("a server");
-    let database = Database::on(cluster.url("postgres")).await;
+    let database = Database::on(&cluster.url());
     let keepers = [
         database.keeper_on_its_clock().await,
         database.keeper_on_its_clock().await,
@@ -333,7 +331,7 @@ async fn a_server_that_crashes_loses_nothing_that_was_answered() {
 /// A purge and a reversal that is passed on go through several statements or rows: a lost answer is read back there, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_write_of_several_acts_is_known_by_each_of_them() {
-    let database = Database::new().await;
+    let database = Database::new();
     let keeper = database.keeper_on_its_clock().await;
     let of = inserted(&keeper, 1).await.act_id;
     let first = advance(&keeper, move |at| {

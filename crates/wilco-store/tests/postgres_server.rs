@@ -34,7 +34,7 @@ fn with(url: &str, setting: &str) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_forgets_is_refused() {
     let mut cluster = Cluster::start(&["fsync = off"]).expect("a server");
-    let database = Database::on(cluster.url("postgres")).await;
+    let database = Database::on(&cluster.url());
     let why = refusal(database.url()).await;
     assert!(
         why.contains("fsync = off") && why.contains("a second time"),
@@ -124,7 +124,7 @@ async fn holding(db: &mut PgConnection) -> sqlx::Transaction<'_, sqlx::Postgres>
 /// When every connection is in use, others are told to come back, in time; and nothing is wrong afterwards.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_exhausted_pool_answers_busy() {
-    let database = Database::new().await;
+    let database = Database::new();
     let mut options = PostgresOptions::new(database.url());
     options.connections = 2;
     options.wait = Duration::from_millis(100);
@@ -174,7 +174,7 @@ async fn waiting(db: &mut PgConnection, wanted: i64) {
 /// A write that waits too long for a row is given up by the server, which undoes it: it is known not to stand.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_or_a_statement_that_takes_too_long_is_given_up() {
-    let database = Database::new().await;
+    let database = Database::new();
     for (n, lock_ms, statement_ms) in [(1, 200, 10_000), (2, 10_000, 200)] {
         let mut options = PostgresOptions::new(database.url());
         options.connections = 1;
@@ -205,7 +205,7 @@ async fn a_lock_or_a_statement_that_takes_too_long_is_given_up() {
 /// A name that another transaction has taken and not committed is waited for; when that is undone, the write is made.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_that_is_let_go_again_can_be_taken() {
-    let database = Database::new().await;
+    let database = Database::new();
     let keeper = database.keeper_on_its_clock().await;
     inserted(&keeper, 1).await;
     let mut db = database.raw().await;

@@ -33,7 +33,7 @@ async fn close(keepers: impl IntoIterator<Item = PostgresKeeper>) {
 /// The same act claimed at both at once, again and again: one claim is made, and the other is told of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_of_two_claims_is_made() {
-    let database = Database::new().await;
+    let database = Database::new();
     let keepers = two(&database).await;
     for n in 0..40 {
         let act = inserted(&keepers[0], n).await;
@@ -89,7 +89,7 @@ const STANDING: [State; 4] = [State::Prepared, State::Executing, State::InDoubt,
 /// meet in the same row of the guard, both stand.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_of_two_twins_stands() {
-    let database = Database::new().await;
+    let database = Database::new();
     let keepers = two(&database).await;
     for round in 0..60_u64 {
         let alike = round % 3 != 2;
@@ -129,7 +129,7 @@ async fn one_of_two_twins_stands() {
 /// Two twins that were let stand beside each other are claimed at both at once: one is, the other is told of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_of_two_twins_is_claimed() {
-    let database = Database::new().await;
+    let database = Database::new();
     let keepers = two(&database).await;
     for round in 0..40_u64 {
         let likeness = format!("{round:064x}");
@@ -163,7 +163,7 @@ async fn one_of_two_twins_is_claimed() {
 /// order of its reasons.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_read_is_earlier_than_what_follows_from_it() {
-    let database = Database::new().await;
+    let database = Database::new();
     let keepers = two(&database).await;
     let mut last = Timestamp(i64::MIN);
     for n in 0..60_u64 {
@@ -182,7 +182,7 @@ async fn what_was_read_is_earlier_than_what_follows_from_it() {
 /// Both purge at once, while one of them goes on with an act: everything old is erased once, by one of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_purges_share_the_work() {
-    let database = Database::new().await;
+    let database = Database::new();
     let keepers = two(&database).await;
     let mut old = Vec::new();
     for n in 0..40 {
@@ -217,7 +217,7 @@ async fn two_purges_share_the_work() {
 /// Each hears of what the other writes, and not of its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_hears_of_what_the_other_writes() {
-    let database = Database::new().await;
+    let database = Database::new();
     let keepers = two(&database).await;
     let mut heard = keepers[0].changes().expect("hints");
     let ours = inserted(&keepers[0], 1).await.act_id;
@@ -239,7 +239,7 @@ async fn each_hears_of_what_the_other_writes() {
 /// up to date; one that lacks more than it may is refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_neighbouring_version_works_beside_this_one() {
-    let database = Database::new().await;
+    let database = Database::new();
     let older = |newest| {
         let mut options = PostgresOptions::new(database.url());
         options.newest_migration = Some(newest);
@@ -285,7 +285,7 @@ async fn a_neighbouring_version_works_beside_this_one() {
 /// Many start at once on an empty database: the tables are made once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_start_at_once() {
-    let database = Database::new().await;
+    let database = Database::new();
     let opened = join_all((0..8).map(|_| database.keeper_on_its_clock())).await;
     for (n, keeper) in (0..).zip(&opened) {
         sample::cycle(keeper, n).await.expect("a cycle");

@@ -144,7 +144,9 @@ async fn in_steps(
     let db = &mut lease.line.db;
     let ids = |write: &Sealed| {
         let old = write.changes.iter().filter(|c| c.expect != Expect::Absent);
-        old.map(|c| c.act.act_id.to_string()).collect::<Vec<_>>()
+        let mut ids: Vec<String> = old.map(|c| c.act.act_id.to_string()).collect();
+        ids.sort_unstable();
+        ids
     };
     let held = ids(&first);
     let erases = first.erases;
