@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use wilco_api::v1::{CancelRequest, State};
+use wilco_api::v1::State;
 use wilco_tests::lab::PAYMENTS;
+use wilco_tests::lines::slot;
 use wilco_tests::postgres::{Cluster, Database, server};
 use wilco_tests::{Bank, Daemon, LabProcess, Payment, Setup, WIRES, cancel_line, confirmation};
 
@@ -141,7 +142,7 @@ async fn what_one_prepared_another_cancels() {
     let prepared = ok(here.prepare(&abandoned.ho()).await);
     let cx = cancel_line(&abandoned, "scheduler-50");
     let cancelled = ok(there.cancel(&cx).await);
-    assert!(cancelled.reply.contains("k=AN") && cancelled.reply.contains("val=Y"));
+    assert_eq!(slot(&cancelled.reply, "val"), "Y");
     refused(here.confirm(&prepared, "scheduler-51").await, "CANCELLED");
     assert_eq!(ok(here.cancel(&cx).await).reply, cancelled.reply);
 
@@ -167,12 +168,12 @@ async fn a_tombstone_stands_everywhere() {
     let fleet = Fleet::of(2).await;
     let [here, there] = [0, 1].map(|n| fleet.daemons[n].scheduler());
     let payment = Payment::seed();
-    let mut early = CancelRequest::default();
-    early.cx = cancel_line(&payment, "scheduler-3");
-    let cancelled = ok(here.cancel_request(early).await);
-    assert!(cancelled.reply.contains("val=Y"), "{}", cancelled.reply);
-    let answer = ok(there.prepare(&payment.ho()).await);
-    assert!(answer.reply.contains("k=UN"), "{}", answer.reply);
+    let cancelled = ok(here.cancel(&cancel_line(&payment, "scheduler-3")).await);
+    assert_eq!(slot(&cancelled.reply, "val"), "Y");
+    let buried = ok(there.prepare(&payment.ho()).await);
+    assert_eq!(slot(&buried.reply, "why"), "REVOKED");
+    let again = ok(here.prepare(&payment.ho()).await);
+    assert_eq!((&again.reply, again.replayed), (&buried.reply, true));
     assert!(fleet.bank().book().await.payments().is_empty());
     thread_passes(&there, "scheduler").await;
 }
