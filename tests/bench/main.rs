@@ -29,7 +29,13 @@ use std::time::Duration;
 
 use report::Report;
 
-const USAGE: &str = "usage: wilco-bench [--quick] [--only checks|cycles] [--json FILE]";
+const USAGE: &str = "\
+usage: wilco-bench [--quick] [--json FILE] [--only checks|cycles] [--callers N]
+
+  --quick      fewer and shorter rounds
+  --json FILE  also write the figures and goals there
+  --only PART  measure one part only, and
+  --callers N  cycles at one number of callers only: for a closer look with a profiler";
 
 /// How long to measure.
 pub struct Plan {
@@ -39,6 +45,8 @@ pub struct Plan {
     pub check_time: Duration,
     /// Each kind of load at each number of callers, in one round.
     pub load_time: Duration,
+    /// How many callers there are at once.
+    pub callers: Vec<usize>,
 }
 
 impl Plan {
@@ -47,6 +55,7 @@ impl Plan {
             rounds: 5,
             check_time: Duration::from_millis(300),
             load_time: Duration::from_millis(2000),
+            callers: cycles::CALLERS.to_vec(),
         }
     }
 
@@ -55,6 +64,7 @@ impl Plan {
             rounds: 3,
             check_time: Duration::from_millis(100),
             load_time: Duration::from_millis(500),
+            callers: cycles::CALLERS.to_vec(),
         }
     }
 }
@@ -62,6 +72,7 @@ impl Plan {
 struct Arguments {
     quick: bool,
     only: Option<String>,
+    callers: Option<usize>,
     json: Option<PathBuf>,
 }
 
@@ -91,13 +102,23 @@ fn arguments(words: Vec<String>) -> Option<Arguments> {
     let mut arguments = Arguments {
         quick: false,
         only: None,
+        callers: None,
         json: None,
     };
     let mut words = words.into_iter();
     while let Some(word) = words.next() {
         match word.as_str() {
             "--quick" => arguments.quick = true,
-            "--only" => arguments.only = words.next().filter(|w| matches!(w.as_str(), "checks" | "cycles")),
+            "--only" => {
+                let part = words
+                    .next()
+                    .filter(|part| matches!(part.as_str(), "checks" | "cycles"))?;
+                arguments.only = Some(part);
+            }
+            "--callers" => {
+                let callers = words.next()?.parse().ok().filter(|n| (1..=1000).contains(n))?;
+                arguments.callers = Some(callers);
+            }
             "--json" => arguments.json = Some(words.next()?.into()),
             _ => return None,
         }
@@ -106,11 +127,14 @@ fn arguments(words: Vec<String>) -> Option<Arguments> {
 }
 
 fn bench(arguments: &Arguments) -> Result<(), String> {
-    let plan = if arguments.quick {
+    let mut plan = if arguments.quick {
         Plan::quick()
     } else {
         Plan::full()
     };
+    if let Some(callers) = arguments.callers {
+        plan.callers = vec![callers];
+    }
     let wanted = |part| arguments.only.as_deref().is_none_or(|only| only == part);
     let mut report = Report::default();
     if wanted("checks") {
