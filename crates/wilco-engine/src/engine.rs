@@ -260,10 +260,10 @@ impl Engine {
 
     fn missing_for(&self, act: &Act) -> Vec<String> {
         let mut missing = Vec::new();
-        if let Some(offer) = act.offer() {
-            if self.slot_named(&offer.frozen.adapter).is_none() {
-                missing.push(format!("adapter {}", offer.frozen.adapter));
-            }
+        if let Some(offer) = act.offer()
+            && self.slot_named(&offer.frozen.adapter).is_none()
+        {
+            missing.push(format!("adapter {}", offer.frozen.adapter));
         }
         if !self.config.agents.contains(&act.handoff.receiver) {
             missing.push(format!("agent {}", act.handoff.receiver));

@@ -148,22 +148,19 @@ fn tell(engine: &Engine, before: &Act, after: &Act) {
 /// News about an act that is closed already: kept, and, where it contradicts the close, shouted about. The closing
 /// line is never replaced and no second one enters the thread.
 async fn evidence(engine: &Arc<Engine>, act: &Act, news: &News) -> Result<Option<Act>, Refusal> {
-    let contradicts = match (&act.stage, news) {
-        (Stage::Failed(_), News::Executed(_) | News::Accepted(_)) => true,
-        (Stage::Done(_), News::NotDone { .. }) => true,
-        _ => false,
-    };
+    let contradicts = matches!(
+        (&act.stage, news),
+        (Stage::Failed(_), News::Executed(_) | News::Accepted(_)) | (Stage::Done(_), News::NotDone { .. })
+    );
     let (before, heard) = (act.clone(), news.clone());
     let written = engine
         .write(move |_| {
             let mut next = before.clone();
-            if contradicts {
-                if let Stage::Failed(closed) | Stage::Done(closed) = &mut next.stage {
-                    closed.verdict = Some(Verdict::Contradicted);
-                    closed
-                        .notes
-                        .push(format!("later evidence contradicts this: {}", heard.name()));
-                }
+            if contradicts && let Stage::Failed(closed) | Stage::Done(closed) = &mut next.stage {
+                closed.verdict = Some(Verdict::Contradicted);
+                closed
+                    .notes
+                    .push(format!("later evidence contradicts this: {}", heard.name()));
             }
             let entry = Entry::event(
                 "late_evidence",

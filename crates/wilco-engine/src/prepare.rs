@@ -216,7 +216,7 @@ async fn attempt(
 
 /// What a handoff refers to in its thread.
 enum Context {
-    Go(Go),
+    Go(Box<Go>),
     Refuse(&'static str, String),
 }
 
@@ -229,7 +229,7 @@ struct Go {
 async fn context(engine: &Arc<Engine>, act: &Act) -> Result<Context, Refusal> {
     let parsed = rw1::parse(&engine.profiles, None, &act.handoff.line);
     let Some(message) = parsed.message else {
-        return Ok(Context::Go(Go::default()));
+        return Ok(Context::Go(Box::default()));
     };
     let mut go = Go::default();
     if let Some(re) = message.re {
@@ -260,7 +260,7 @@ async fn context(engine: &Arc<Engine>, act: &Act) -> Result<Context, Refusal> {
             Err((why, text)) => return Ok(Context::Refuse(why, text)),
         }
     }
-    Ok(Context::Go(go))
+    Ok(Context::Go(Box::new(go)))
 }
 
 /// The act an UNDO reverses, as it was executed.

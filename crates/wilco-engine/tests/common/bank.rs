@@ -1,14 +1,12 @@
 //! The counterparty: it does what the story tells it, and keeps its own book.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
-use wilco_adapter::{
-    Adapter, Description, Found, Job, Outcome, Permit, Ready, Report, ResolveError, Served,
-};
+use wilco_adapter::{Adapter, Description, Found, Job, Outcome, Permit, Ready, Report, ResolveError, Served};
 use wilco_core::contract::{Contract, Identity, LateSend, LookupBy, Reversal};
 use wilco_core::frozen::{FrozenValue, Request, Source};
 use wilco_core::{ActId, Frozen, Resolved, Timestamp};
@@ -78,6 +76,8 @@ pub struct Bank {
     book: Shared<(ActId, Vec<(String, String)>)>,
     /// Acts for which `execute` was called.
     pub executes: Shared<ActId>,
+    /// Whether lookups without a script go unanswered.
+    pub silent: AtomicBool,
     /// Lookups that were answered.
     pub looked: Shared<ActId>,
     /// Lookups that were asked.
@@ -113,6 +113,7 @@ impl Bank {
             sent: Mutex::default(),
             book: Mutex::default(),
             executes: Mutex::default(),
+            silent: AtomicBool::new(false),
             looked: Mutex::default(),
             asked: AtomicU32::new(0),
             released: Mutex::default(),
@@ -141,6 +142,11 @@ impl Bank {
     pub fn open(&self) {
         *locked(&self.gated) = false;
         self.gate.add_permits(1_000);
+    }
+
+    /// Calls to come do not wait; those that wait go on waiting for ever.
+    pub fn leave_waiting(&self) {
+        *locked(&self.gated) = false;
     }
 
     pub fn shut_lookups(&self) {
@@ -180,6 +186,11 @@ impl Bank {
             status: "booked".into(),
         })
     }
+}
+
+/// A panic as far as the engine can tell, without the noise on the test's output.
+fn breaks(how: &'static str) -> ! {
+    std::panic::resume_unwind(Box::new(how))
 }
 
 /// What the counterparty can show of what was frozen.
@@ -244,7 +255,7 @@ impl Adapter for Bank {
                 });
             }
             Some(Resolve::CutOff(at)) => cut_off = Some(at),
-            Some(Resolve::Panics) => panic!("the adapter breaks while resolving"),
+            Some(Resolve::Panics) => breaks("the adapter breaks while resolving"),
             Some(Resolve::With(..)) | None => {}
         }
         Ok(Resolved {
@@ -279,7 +290,7 @@ impl Adapter for Bank {
         self.under_way.fetch_sub(1, Ordering::SeqCst);
         let call = locked(&self.calls).pop_front().unwrap_or(Call::Lands);
         match call {
-            Call::Panics => panic!("the adapter breaks before it sends"),
+            Call::Panics => breaks("the adapter breaks before it sends"),
             Call::NotSent => return Outcome::NotSent("connection refused".into()),
             _ => {}
         }
@@ -307,7 +318,7 @@ impl Adapter for Bank {
         locked(&self.book).push((act, values));
         match call {
             Call::LandsUnheard => Outcome::Unknown("the answer was lost".into()),
-            Call::LandsAndPanics => panic!("the adapter breaks while reading the answer"),
+            Call::LandsAndPanics => breaks("the adapter breaks while reading the answer"),
             _ => Outcome::Executed(self.report(act).unwrap_or_default()),
         }
     }
@@ -322,6 +333,9 @@ impl Adapter for Bank {
         locked(&self.looked).push(act);
         if let Some(found) = locked(&self.lookups).pop_front() {
             return found;
+        }
+        if self.silent.load(Ordering::SeqCst) {
+            return Found::Unknown("no answer".into());
         }
         match self.report(act) {
             Some(report) => Found::Executed(report),

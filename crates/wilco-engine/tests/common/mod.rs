@@ -318,10 +318,7 @@ impl House {
     }
 
     pub async fn act(&self, id: ActId) -> Act {
-        self.engine
-            .act(&duty(), &ActRef::Id(id))
-            .await
-            .expect("the act")
+        self.engine.act(&duty(), &ActRef::Id(id)).await.expect("the act")
     }
 
     pub async fn state(&self, id: ActId) -> State {

@@ -25,7 +25,10 @@ async fn an_unconfirmed_handoff_is_abandoned_released_and_never_executed() {
         "RW1 AN payer-102 re=scheduler-2 from=payer to=scheduler val=Y p=pay // statement abandoned; nothing was done"
     );
     let refused = house.try_commit(yes(&prepared, 3)).await.expect_err("cancelled");
-    assert_eq!((refused.reason, refused.line), (Reason::Cancelled, Some(cancelled.reply.clone())));
+    assert_eq!(
+        (refused.reason, refused.line),
+        (Reason::Cancelled, Some(cancelled.reply.clone()))
+    );
     assert!(house.bank().nothing_was_sent());
     let released = eventually(async || (locked(&house.bank().released).len() == 1).then_some(()));
     assert!(released.await.is_some());
@@ -46,7 +49,10 @@ async fn the_same_cancel_gets_the_same_answer_and_its_id_with_other_bytes_is_a_c
     let lines = house.lines().await;
     let other = cx(2, "scheduler-1").replace(" why=REVOKED", " why=TIMEOUT");
     let refused = house.try_cancel(&other).await.expect_err("conflict");
-    assert_eq!((refused.reason, refused.field.as_deref()), (Reason::HandoffConflict, Some("cx")));
+    assert_eq!(
+        (refused.reason, refused.field.as_deref()),
+        (Reason::HandoffConflict, Some("cx"))
+    );
     assert_eq!(house.lines().await, lines);
     // A second cancel of what is cancelled is acknowledged as well.
     let second = house.cancel(&cx(4, "scheduler-1")).await;
@@ -84,7 +90,11 @@ async fn a_cancel_while_executing_waits_for_the_truth_whichever_it_is() {
                 (act.waiting.len() == 1).then_some(())
             });
             arrived.await.expect("it arrived");
-            assert_eq!(house.lines().await.len(), 3, "it is durable, and not in the thread yet");
+            assert_eq!(
+                house.lines().await.len(),
+                3,
+                "it is durable, and not in the thread yet"
+            );
             house.assert_thread_is_sound().await;
             house.bank().open();
         });
@@ -100,7 +110,9 @@ async fn a_cancel_while_executing_waits_for_the_truth_whichever_it_is() {
 async fn a_cancel_of_what_is_in_doubt_says_so_and_is_answered_when_it_is_known() {
     for landed in [true, false] {
         let mut house = house().await;
-        house.bank().next(if landed { Call::LandsUnheard } else { Call::Lost });
+        house
+            .bank()
+            .next(if landed { Call::LandsUnheard } else { Call::Lost });
         let prepared = house.prepare(&ho(1)).await;
         house.commit(brief(yes(&prepared, 2))).await;
         house.until(prepared.act.act_id, State::InDoubt).await;
@@ -109,7 +121,10 @@ async fn a_cancel_of_what_is_in_doubt_says_so_and_is_answered_when_it_is_known()
             .await
             .expect("told");
         assert_eq!(told.reply, "");
-        assert_eq!(told.notes, ["whether it was done is not known yet; the answer follows"]);
+        assert_eq!(
+            told.notes,
+            ["whether it was done is not known yet; the answer follows"]
+        );
         // Asked again, also by a later process: the same, and the cancel is not taken twice.
         house.restart().await;
         let told = house
@@ -145,7 +160,11 @@ async fn a_cancel_of_what_is_in_doubt_says_so_and_is_answered_when_it_is_known()
 async fn a_cancel_that_comes_first_is_kept_and_the_handoff_refused_when_it_comes() {
     let mut house = house().await;
     let cancelled = house.cancel(&cx(2, "scheduler-1")).await;
-    assert!(cancelled.reply.ends_with("// no such handoff was seen in this thread; it is refused should it come"));
+    assert!(
+        cancelled
+            .reply
+            .ends_with("// no such handoff was seen in this thread; it is refused should it come")
+    );
     assert!(cancelled.act.is_tombstone());
     assert_eq!(house.lines().await, [] as [String; 0]);
     let again = house.cancel(&cx(2, "scheduler-1")).await;
@@ -169,7 +188,10 @@ async fn a_cancel_that_comes_first_is_kept_and_the_handoff_refused_when_it_comes
     );
     house.assert_thread_is_sound().await;
     // Other bytes under the id are a conflict now.
-    let other = house.try_prepare(&ho(1).replace("5400.00", "1.00")).await.expect_err("conflict");
+    let other = house
+        .try_prepare(&ho(1).replace("5400.00", "1.00"))
+        .await
+        .expect_err("conflict");
     assert_eq!(other.reason, Reason::HandoffConflict);
 }
 
@@ -183,7 +205,10 @@ async fn a_tombstone_refuses_its_id_whatever_the_receiver_and_only_there() {
     assert_eq!(house.lines().await, [elsewhere, refused.reply]);
     house.assert_thread_is_sound().await;
     assert_eq!(house.prepare(&ho(3)).await.act.state(), State::Prepared);
-    let other_thread = house.prepare_as(&scheduler(), "run-7", &ho(1)).await.expect("prepared");
+    let other_thread = house
+        .prepare_as(&scheduler(), "run-7", &ho(1))
+        .await
+        .expect("prepared");
     assert_eq!(other_thread.act.state(), State::Prepared);
 
     for re in ["payer-101", "scheduler-x", "auditor-1", "scheduler-1-1"] {
@@ -229,7 +254,11 @@ async fn a_cancel_by_another_or_about_another_thing_changes_nothing() {
     let foreign = cx(2, "scheduler-1")
         .replace("CX scheduler-2", "CX auditor-2")
         .replace("from=scheduler", "from=auditor");
-    let refused = house.engine.cancel(&sender("auditor"), request(foreign)).await.expect_err("not theirs");
+    let refused = house
+        .engine
+        .cancel(&sender("auditor"), request(foreign))
+        .await
+        .expect_err("not theirs");
     assert_eq!(refused.reason, Reason::UnknownAct);
     // Not even under the sender's name.
     let refused = house
@@ -240,10 +269,16 @@ async fn a_cancel_by_another_or_about_another_thing_changes_nothing() {
     assert_eq!(refused.reason, Reason::NotYours);
     for (line, slot) in [
         (cx(2, "scheduler-1").replace("to=payer", "to=auditor"), "to"),
-        (cx(2, "scheduler-1").replace("item=inv:MD-2026-057", "item=inv:9"), "item"),
+        (
+            cx(2, "scheduler-1").replace("item=inv:MD-2026-057", "item=inv:9"),
+            "item",
+        ),
     ] {
         let refused = house.try_cancel(&line).await.expect_err(slot);
-        assert_eq!((refused.reason, refused.slot.as_deref()), (Reason::Malformed, Some(slot)));
+        assert_eq!(
+            (refused.reason, refused.slot.as_deref()),
+            (Reason::Malformed, Some(slot))
+        );
     }
     assert_eq!(house.state(prepared.act.act_id).await, State::Prepared);
     assert_eq!(house.lines().await.len(), 2);
@@ -254,7 +289,11 @@ async fn what_did_not_validate_stays_outside_the_thread_with_its_cancel() {
     let house = house().await;
     let unknown = ho(1).replace("ask=PAY", "ask=GIVE");
     let refused = house.prepare(&unknown).await;
-    assert!(refused.reply.contains(" why=UNK ") && refused.reply.contains("GIVE"), "{}", refused.reply);
+    assert!(
+        refused.reply.contains(" why=UNK ") && refused.reply.contains("GIVE"),
+        "{}",
+        refused.reply
+    );
     assert_eq!(house.prepare(&unknown).await.reply, refused.reply);
     let cancelled = house.cancel(&cx(2, "scheduler-1")).await;
     assert!(cancelled.reply.starts_with("RW1 AN "));

@@ -31,13 +31,20 @@ async fn a_lost_answer_is_in_doubt_and_found_again_by_our_reference() {
     let (house, act) = after(Call::LandsUnheard).await;
     house.until(act.act_id, State::InDoubt).await;
     let told = house.try_prepare(&ho(1)).await.expect("its statement");
-    assert!(told.reply.starts_with("RW1 RB "), "held, executing or in doubt: its RB");
+    assert!(
+        told.reply.starts_with("RW1 RB "),
+        "held, executing or in doubt: its RB"
+    );
     house.clock().advance(3);
     let done = house.until(act.act_id, State::Done).await;
     let closed = done.closed().expect("closed");
     assert_eq!(closed.verdict, Some(Verdict::Match));
     assert_eq!(house.bank().landed(act.act_id), 1);
-    assert_eq!(house.bank().sendings(act.act_id), 1, "looked up, never sent again");
+    assert_eq!(
+        house.bank().sendings(act.act_id),
+        1,
+        "looked up, never sent again"
+    );
     house.assert_thread_is_sound().await;
 }
 
@@ -53,7 +60,8 @@ async fn absence_is_said_after_two_lookups_over_the_window_and_not_an_instant_ea
     looks(1).await;
     let first = eventually(async || {
         let act = house.act(act.act_id).await;
-        act.execution().and_then(|e| e.progress.absent_at.first().copied())
+        act.execution()
+            .and_then(|e| e.progress.absent_at.first().copied())
     })
     .await
     .expect("a first absent lookup");
@@ -74,9 +82,15 @@ async fn absence_is_said_after_two_lookups_over_the_window_and_not_an_instant_ea
         settle_down().await;
         assert_eq!(house.state(act.act_id).await, State::InDoubt);
     }
-    house.clock().set(wilco_core::Timestamp(first.plus_seconds(60).0 - 1_000));
+    house
+        .clock()
+        .set(wilco_core::Timestamp(first.plus_seconds(60).0 - 1_000));
     settle_down().await;
-    assert_eq!(house.state(act.act_id).await, State::InDoubt, "a millisecond too early");
+    assert_eq!(
+        house.state(act.act_id).await,
+        State::InDoubt,
+        "a millisecond too early"
+    );
     house.clock().set(first.plus_seconds(61));
     let failed = house.until(act.act_id, State::Failed).await;
     assert!(failed.closed().is_some_and(|c| c.line.starts_with("RW1 FL ")));
@@ -105,20 +119,25 @@ async fn a_lookup_answered_late_says_how_it_was_when_it_was_asked() {
     house.clock().advance(3);
     eventually(async || {
         let act = house.act(act.act_id).await;
-        act.execution().and_then(|e| e.progress.absent_at.first().copied())
+        act.execution()
+            .and_then(|e| e.progress.absent_at.first().copied())
     })
     .await
     .expect("a first absent lookup");
     // The second is asked soon after, and answered when the window is over. In between the act lands.
     house.bank().shut_lookups();
-    house.bank().next_lookup(Found::Absent("as of when you asked".into()));
+    house
+        .bank()
+        .next_lookup(Found::Absent("as of when you asked".into()));
     let asked = eventually(async || {
         house.clock().advance(1);
         (house.bank().asked.load(Ordering::SeqCst) == 2).then_some(())
     });
     assert!(asked.await.is_some());
     house.clock().advance(100);
-    house.bank().land(act.act_id, &doubted.offer().expect("an offer").frozen);
+    house
+        .bank()
+        .land(act.act_id, &doubted.offer().expect("an offer").frozen);
     house.bank().open_lookups();
     let closed = eventually(async || {
         house.clock().advance(1);
@@ -133,7 +152,11 @@ async fn a_broken_adapter_leaves_the_act_in_doubt_whether_or_not_it_had_landed()
     for (call, end) in [(Call::Panics, State::Failed), (Call::LandsAndPanics, State::Done)] {
         let (house, act) = after(call).await;
         let doubted = house.until(act.act_id, State::InDoubt).await;
-        assert!(doubted.execution().is_some_and(|e| e.progress.reason.contains("abnormally")));
+        assert!(
+            doubted
+                .execution()
+                .is_some_and(|e| e.progress.reason.contains("abnormally"))
+        );
         house.clock().advance(3);
         if end == State::Failed {
             eventually(async || (!locked(&house.bank().looked).is_empty()).then_some(())).await;
@@ -147,13 +170,20 @@ async fn a_broken_adapter_leaves_the_act_in_doubt_whether_or_not_it_had_landed()
 
 #[tokio::test]
 async fn a_plain_no_of_the_counterparty_and_what_never_left_are_failures_at_once() {
-    for (call, text) in [(Call::Rejected, "insufficient funds"), (Call::NotSent, "connection refused")] {
+    for (call, text) in [
+        (Call::Rejected, "insufficient funds"),
+        (Call::NotSent, "connection refused"),
+    ] {
         let house = house().await;
         house.bank().next(call);
         let prepared = house.prepare(&ho(1)).await;
         let failed = house.commit(yes(&prepared, 2)).await;
         assert_eq!(failed.act.state(), State::Failed);
-        assert!(failed.reply.starts_with("RW1 FL ") && failed.reply.ends_with(text), "{}", failed.reply);
+        assert!(
+            failed.reply.starts_with("RW1 FL ") && failed.reply.ends_with(text),
+            "{}",
+            failed.reply
+        );
         assert_eq!(locked(&house.bank().looked).len(), 0);
         let again = house.commit(yes(&prepared, 2)).await;
         assert_eq!((again.reply, again.replayed), (failed.reply, true));
@@ -170,10 +200,14 @@ async fn what_was_accepted_is_polled_until_it_is_finished() {
     }));
     let theirs = eventually(async || {
         let act = house.act(act.act_id).await;
-        act.execution().is_some_and(|e| e.progress.accepted).then_some(act)
+        act.execution()
+            .is_some_and(|e| e.progress.accepted)
+            .then_some(act)
     });
     assert_eq!(theirs.await.expect("accepted").state(), State::Executing);
-    house.bank().land(act.act_id, &act.offer().expect("an offer").frozen);
+    house
+        .bank()
+        .land(act.act_id, &act.offer().expect("an offer").frozen);
     for _ in 0..3 {
         house.clock().advance(10);
         settle_down().await;
@@ -213,7 +247,11 @@ async fn a_claim_that_was_written_though_the_store_denied_it_sends_nothing_and_e
     assert_eq!(house.state(prepared.act.act_id).await, State::Executing);
     let joined = house.commit(brief(yes(&prepared, 2))).await;
     assert_eq!(joined.reply, "");
-    assert_eq!(locked(&house.bank().executes).len(), 0, "no permit without the proof");
+    assert_eq!(
+        locked(&house.bank().executes).len(),
+        0,
+        "no permit without the proof"
+    );
     // Nobody runs it: recovery looks, twice over the window.
     house.clock().advance(31);
     eventually(async || (!locked(&house.bank().looked).is_empty()).then_some(())).await;
@@ -270,10 +308,19 @@ async fn an_outcome_written_though_the_store_denied_it_is_not_written_twice() {
     let done = house.commit(yes(&prepared, 2)).await;
     assert!(done.reply.starts_with("RW1 DN payer-102 "), "{}", done.reply);
     settle_down().await;
-    let dns = house.lines().await.iter().filter(|l| l.starts_with("RW1 DN ")).count();
+    let dns = house
+        .lines()
+        .await
+        .iter()
+        .filter(|l| l.starts_with("RW1 DN "))
+        .count();
     assert_eq!(dns, 1);
     assert_eq!(
-        house.act(prepared.act.act_id).await.closed().and_then(|c| c.verdict),
+        house
+            .act(prepared.act.act_id)
+            .await
+            .closed()
+            .and_then(|c| c.verdict),
         Some(Verdict::Match)
     );
 }
@@ -288,14 +335,19 @@ async fn a_process_that_dies_while_executing_is_followed_by_one_that_looks_and_n
         house.commit(brief(yes(&prepared, 2))).await;
         eventually(async || (locked(&house.bank().executes).len() == 1).then_some(())).await;
         if landed {
-            house.bank().land(act_id, &prepared.act.offer().expect("an offer").frozen);
+            house
+                .bank()
+                .land(act_id, &prepared.act.offer().expect("an offer").frozen);
         }
         house.restart().await;
         if landed {
             // At the start already, before it is due.
             let done = house.until(act_id, State::Done).await;
             let replayed = house.commit(yes(&prepared, 2)).await;
-            assert_eq!(Some(replayed.reply.as_str()), done.closed().map(|c| c.line.as_str()));
+            assert_eq!(
+                Some(replayed.reply.as_str()),
+                done.closed().map(|c| c.line.as_str())
+            );
             assert!(replayed.reply.starts_with("RW1 DN payer-102 "));
         } else {
             house.until(act_id, State::InDoubt).await;
@@ -325,7 +377,11 @@ async fn a_claim_of_another_owner_that_may_live_is_looked_up_but_never_concluded
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert!(locked(&house.bank().looked).len() > 1);
-    assert_eq!(house.state(act_id).await, State::InDoubt, "its owner may still send");
+    assert_eq!(
+        house.state(act_id).await,
+        State::InDoubt,
+        "its owner may still send"
+    );
     let refused = house.settle(act_id, false).await.expect_err("it can still land");
     assert_eq!(refused.reason, Reason::Refused);
 }
@@ -395,8 +451,15 @@ async fn where_absence_cannot_be_proved_a_person_is_called_and_settles_it() {
     let sender_says = house.engine.settle(&scheduler(), request("I saw it")).await;
     assert_eq!(sender_says.expect_err("not theirs").reason, Reason::NotYours);
     for nothing in ["", "   ", &"x".repeat(2001)] {
-        let refused = house.engine.settle(&duty(), request(nothing)).await.expect_err("no evidence");
-        assert_eq!((refused.reason, refused.field.as_deref()), (Reason::Malformed, Some("evidence")));
+        let refused = house
+            .engine
+            .settle(&duty(), request(nothing))
+            .await
+            .expect_err("no evidence");
+        assert_eq!(
+            (refused.reason, refused.field.as_deref()),
+            (Reason::Malformed, Some("evidence"))
+        );
     }
     let settled = house.settle(act_id, false).await.expect("settled");
     assert_eq!(settled.act.state(), State::Failed);
@@ -418,7 +481,9 @@ async fn evidence_that_contradicts_a_close_is_kept_and_never_replaces_it() {
     house.clock().advance(100);
     settle_down().await;
     let settled = house.settle(act_id, false).await.expect("settled");
-    house.bank().land(act_id, &prepared.act.offer().expect("an offer").frozen);
+    house
+        .bank()
+        .land(act_id, &prepared.act.offer().expect("an offer").frozen);
     house.bank().open_lookups();
     let contradicted = eventually(async || {
         let act = house.act(act_id).await;
@@ -426,11 +491,20 @@ async fn evidence_that_contradicts_a_close_is_kept_and_never_replaces_it() {
     });
     let contradicted = contradicted.await.expect("contradicted");
     assert_eq!(contradicted.state(), State::Failed);
-    assert_eq!(contradicted.closed().map(|c| c.line.clone()), Some(settled.reply.clone()));
+    assert_eq!(
+        contradicted.closed().map(|c| c.line.clone()),
+        Some(settled.reply.clone())
+    );
     assert_eq!(house.engine.counts().await.expect("counts").mismatches, 1);
     let journal = house.engine.journal(&duty(), act_id).await.expect("a journal");
     let last = journal.last().and_then(|r| r.body.clone()).expect("a row");
-    assert!(last.contains("late_evidence") && last.contains(&format!("receipt-{act_id}")), "{last}");
-    assert_eq!(house.lines().await.iter().filter(|l| l.contains(" FL ")).count(), 1);
+    assert!(
+        last.contains("late_evidence") && last.contains(&format!("receipt-{act_id}")),
+        "{last}"
+    );
+    assert_eq!(
+        house.lines().await.iter().filter(|l| l.contains(" FL ")).count(),
+        1
+    );
     house.assert_thread_is_sound().await;
 }

@@ -14,7 +14,10 @@ async fn a_payment_is_prepared_checked_confirmed_and_done() {
     assert_eq!(prepared.act.state(), State::Prepared);
     assert!(!prepared.replayed);
     assert_eq!(prepared.expires_in_s, 300);
-    assert_eq!(prepared.reply, format!("{} x_tok={}", prepared.statement, prepared.token));
+    assert_eq!(
+        prepared.reply,
+        format!("{} x_tok={}", prepared.statement, prepared.token)
+    );
     // The answer with its token is itself a line the sender can check.
     let checked = rw1::check_rb(
         house.engine.profiles(),
@@ -28,7 +31,11 @@ async fn a_payment_is_prepared_checked_confirmed_and_done() {
     );
     assert_eq!(checked.problems, []);
     assert!(house.bank().nothing_was_sent(), "nothing has happened yet");
-    assert_eq!(house.lines().await, [ho(1), prepared.statement.clone()], "never the token");
+    assert_eq!(
+        house.lines().await,
+        [ho(1), prepared.statement.clone()],
+        "never the token"
+    );
 
     let done = house.commit(yes(&prepared, 2)).await;
     assert_eq!(done.act.state(), State::Done);
@@ -104,8 +111,15 @@ async fn a_token_rests_only_as_a_hash_and_is_returned_again_under_its_old_key() 
         .journal(&duty(), prepared.act.act_id)
         .await
         .expect("a journal");
-    assert!(journal.iter().all(|r| r.body.as_ref().is_none_or(|b| !b.contains(secret))));
-    assert_eq!(wilco_core::journal::first_break(&house.act(prepared.act.act_id).await, &journal), None);
+    assert!(
+        journal
+            .iter()
+            .all(|r| r.body.as_ref().is_none_or(|b| !b.contains(secret)))
+    );
+    assert_eq!(
+        wilco_core::journal::first_break(&house.act(prepared.act.act_id).await, &journal),
+        None
+    );
 
     // A new key comes first; the old one stays for the acts that use it.
     house.plan.keys.insert(0, key(2));
@@ -147,7 +161,12 @@ async fn a_statement_that_ran_out_is_stated_again_with_a_new_token_and_the_old_o
     assert!(house.bank().nothing_was_sent());
     assert_eq!(house.commit(yes(&second, 2)).await.act.state(), State::Done);
     // The first token still opens the act: the answer is the same for both.
-    assert!(house.try_commit(yes(&first, 2)).await.is_ok_and(|c| c.reply.starts_with("RW1 DN ")));
+    assert!(
+        house
+            .try_commit(yes(&first, 2))
+            .await
+            .is_ok_and(|c| c.reply.starts_with("RW1 DN "))
+    );
     house.assert_thread_is_sound().await;
 }
 
@@ -157,16 +176,16 @@ async fn a_token_nobody_gave_out_is_unknown_and_so_is_anothers() {
     let prepared = house.prepare(&ho(1)).await;
     let mut forged = yes(&prepared, 2);
     let secret = prepared.token.rsplit('.').next().expect("a secret").to_owned();
-    let turned: String = secret
-        .chars()
-        .map(|c| if c == 'a' { 'b' } else { 'a' })
-        .collect();
+    let turned: String = secret.chars().map(|c| if c == 'a' { 'b' } else { 'a' }).collect();
     for token in [
         String::new(),
         "nonsense".into(),
         prepared.token.replace(&secret, &turned),
         prepared.token.replace(".1.", ".2."),
-        format!("{}.1.{secret}", "0".repeat(12) + "7000800000000000000000"[..20].as_ref()),
+        format!(
+            "{}.1.{secret}",
+            "0".repeat(12) + "7000800000000000000000"[..20].as_ref()
+        ),
     ] {
         forged.token.clone_from(&token);
         let unknown = house.try_commit(forged.clone()).await.expect_err("unknown");
@@ -194,7 +213,11 @@ async fn a_token_nobody_gave_out_is_unknown_and_so_is_anothers() {
         token: prepared.token.clone(),
         ..Default::default()
     };
-    let refused = house.engine.commit(&sender("auditor"), bare).await.expect_err("not theirs");
+    let refused = house
+        .engine
+        .commit(&sender("auditor"), bare)
+        .await
+        .expect_err("not theirs");
     assert_eq!(refused, unknown);
     assert!(house.bank().nothing_was_sent());
 }
@@ -218,7 +241,10 @@ async fn a_bare_token_never_pays() {
     ] {
         let refused = house.try_commit(request).await.expect_err("refused");
         assert_eq!(refused.reason, reason);
-        assert_eq!(refused.statement, Some((prepared.statement.clone(), prepared.statement_sha256.clone())));
+        assert_eq!(
+            refused.statement,
+            Some((prepared.statement.clone(), prepared.statement_sha256.clone()))
+        );
     }
     assert!(house.bank().nothing_was_sent());
     assert_eq!(house.state(prepared.act.act_id).await, State::Prepared);
@@ -231,9 +257,15 @@ async fn a_no_lapses_the_statement_and_the_handoff_may_be_stated_again() {
     let declined = house.commit(no(&first, 2)).await;
     assert_eq!(declined.act.state(), State::Lapsed);
     assert_eq!(declined.reply, "");
-    assert_eq!(declined.notes, ["the statement was declined; the handoff is still open"]);
+    assert_eq!(
+        declined.notes,
+        ["the statement was declined; the handoff is still open"]
+    );
     let late = house.try_commit(yes(&first, 3)).await.expect_err("lapsed");
-    assert_eq!((late.reason, late.line), (Reason::Lapsed, Some(first.statement.clone())));
+    assert_eq!(
+        (late.reason, late.line),
+        (Reason::Lapsed, Some(first.statement.clone()))
+    );
 
     let second = house.prepare(&ho(1)).await;
     assert_eq!(second.act.attempt, 2);
@@ -250,7 +282,10 @@ async fn a_late_yes_is_written_down_before_it_is_answered_and_nothing_is_sent() 
     house.clock().set(end);
     let late = house.try_commit(yes(&prepared, 2)).await.expect_err("late");
     // Recovery may have been first to see that the time is over: either way the lapse stands when the answer is given.
-    assert!(matches!(late.reason, Reason::Expired | Reason::Lapsed), "{late:?}");
+    assert!(
+        matches!(late.reason, Reason::Expired | Reason::Lapsed),
+        "{late:?}"
+    );
     assert_eq!(late.line.as_deref(), Some(prepared.statement.as_str()));
     let stored = house.keeper();
     let stored = wilco_store::Keeper::act(&**stored, prepared.act.act_id)
@@ -274,7 +309,10 @@ async fn a_late_yes_is_judged_inside_the_claiming_write() {
     let end = prepared.act.offer().expect("an offer").expires_at;
     // It arrives in time, and the write is slow: the store's own instant counts.
     house.clock().set(wilco_core::Timestamp(end.0 - 1_000));
-    house.keeper().slow_ms.store(50, std::sync::atomic::Ordering::SeqCst);
+    house
+        .keeper()
+        .slow_ms
+        .store(50, std::sync::atomic::Ordering::SeqCst);
     let request = yes(&prepared, 2);
     let (late, ()) = tokio::join!(house.try_commit(request), async {
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -305,7 +343,10 @@ async fn no_byte_is_sent_once_the_last_moment_has_passed_though_it_was_claimed_i
     let house = house().await;
     let line = ho(1).replace("rb=exec", "rb=exec exp=20261002T1203Z");
     let prepared = house.prepare(&line).await;
-    assert_eq!(prepared.expires_in_s, 180, "never later than the handoff's own end");
+    assert_eq!(
+        prepared.expires_in_s, 180,
+        "never later than the handoff's own end"
+    );
     house.bank().shut();
     let (closed, ()) = tokio::join!(house.try_commit(yes(&prepared, 2)), async {
         house.until(prepared.act.act_id, State::Executing).await;
@@ -328,12 +369,17 @@ async fn a_handoff_that_is_over_is_closed_and_told_so_ever_after() {
     let closed = house.prepare(&line).await;
     assert_eq!(closed.act.state(), State::Failed);
     assert!(closed.reply.starts_with("RW1 FL ") && closed.reply.contains("why=EXPIRED"));
-    let again = house.try_commit(yes(&prepared, 2)).await.expect("the stored line");
+    let again = house
+        .try_commit(yes(&prepared, 2))
+        .await
+        .expect("the stored line");
     assert_eq!(again.reply, closed.reply);
     house.assert_thread_is_sound().await;
 
     // One that is over before it comes.
-    let late = house.prepare(&line.replace("HO scheduler-1", "HO scheduler-7")).await;
+    let late = house
+        .prepare(&line.replace("HO scheduler-1", "HO scheduler-7"))
+        .await;
     assert_eq!(late.act.state(), State::Refused);
     assert!(late.reply.contains("why=EXPIRED"), "{}", late.reply);
     house.assert_thread_is_sound().await;
@@ -344,18 +390,26 @@ async fn reading_a_thread_closes_first_what_is_over() {
     let mut plan = Plan::new();
     plan.config.recovery_interval = Duration::from_secs(3600);
     let house = plan.build().await;
-    house.prepare(&ho(1).replace("rb=exec", "rb=exec exp=20261002T1230Z")).await;
+    house
+        .prepare(&ho(1).replace("rb=exec", "rb=exec exp=20261002T1230Z"))
+        .await;
     house.prepare(&ho(2)).await;
     house.clock().advance(1_800);
     let (lines, problems) = house.thread("scheduler").await;
     assert_eq!(problems, [] as [String; 0], "not orphaned: closed");
-    assert!(lines.last().is_some_and(|l| l.contains("re=scheduler-1 ") && l.contains("why=EXPIRED")));
+    assert!(
+        lines
+            .last()
+            .is_some_and(|l| l.contains("re=scheduler-1 ") && l.contains("why=EXPIRED"))
+    );
 }
 
 #[tokio::test]
 async fn what_the_tool_resolves_otherwise_is_held_and_cannot_be_confirmed() {
     let house = house().await;
-    house.bank().next_resolve(Resolve::With("acct", "40-12-88/61102983"));
+    house
+        .bank()
+        .next_resolve(Resolve::With("acct", "40-12-88/61102983"));
     let held = house.prepare(&ho(1)).await;
     assert_eq!(held.act.state(), State::Held);
     assert!(held.statement.contains("acct=40-12-88/61102983"));
@@ -392,9 +446,16 @@ async fn what_cannot_be_done_is_a_stored_un_and_a_passing_trouble_is_not() {
     let trouble = house.try_prepare(&ho(1)).await.expect_err("down");
     assert_eq!(trouble.reason, Reason::AdapterDown);
     assert!(trouble.retry_after_s.is_some());
-    assert_eq!(house.engine.adapters()[0].trouble.as_deref(), Some("no route to the bank"));
+    assert_eq!(
+        house.engine.adapters()[0].trouble.as_deref(),
+        Some("no route to the bank")
+    );
     let prepared = house.prepare(&ho(1)).await;
-    assert_eq!(prepared.act.state(), State::Prepared, "nothing was stored the first time");
+    assert_eq!(
+        prepared.act.state(),
+        State::Prepared,
+        "nothing was stored the first time"
+    );
     assert_eq!(house.engine.adapters()[0].trouble, None);
 
     house.bank().next_resolve(Resolve::Refuses("PERM"));
@@ -469,7 +530,11 @@ async fn an_act_that_a_person_must_authorise_is_not_claimed_before() {
 
     *locked(&house.bank().ready) = Ready::Unknown("no route".into());
     assert_eq!(
-        house.try_commit(yes(&prepared, 2)).await.expect_err("down").reason,
+        house
+            .try_commit(yes(&prepared, 2))
+            .await
+            .expect_err("down")
+            .reason,
         Reason::AdapterDown
     );
     assert!(house.bank().nothing_was_sent());
@@ -496,16 +561,16 @@ async fn a_lapsed_handoff_past_the_cut_off_is_told_so_and_stays_open() {
     house.prepare(&ho(1)).await;
     house.clock().advance(600);
     // The bank's day ends within the minute: no statement can be made any more.
-    house
-        .bank()
-        .next_resolve(Resolve::CutOff(NOON.plus_seconds(601)));
+    house.bank().next_resolve(Resolve::CutOff(NOON.plus_seconds(601)));
     let refused = house.try_prepare(&ho(1)).await.expect_err("cut off");
     assert_eq!(refused.reason, Reason::Expired, "{}", refused.text);
-    assert_eq!(house.prepare(&ho(1)).await.act.attempt, 2, "the next day it is stated again");
+    assert_eq!(
+        house.prepare(&ho(1)).await.act.attempt,
+        2,
+        "the next day it is stated again"
+    );
     // A new one is answered for good.
-    house
-        .bank()
-        .next_resolve(Resolve::CutOff(NOON.plus_seconds(601)));
+    house.bank().next_resolve(Resolve::CutOff(NOON.plus_seconds(601)));
     let refused = house.prepare(&ho(2)).await;
     assert!(refused.reply.contains("why=EXPIRED"), "{}", refused.reply);
     house.assert_thread_is_sound().await;

@@ -15,7 +15,11 @@ async fn confirm(house: &House, who: &str, prepared: &wilco_engine::Prepared, n:
         ),
         ..yes(prepared, n)
     };
-    let committed = house.engine.commit(&sender(who), request).await.expect("committed");
+    let committed = house
+        .engine
+        .commit(&sender(who), request)
+        .await
+        .expect("committed");
     assert_eq!(committed.act.state(), State::Done);
     committed.reply
 }
@@ -50,7 +54,10 @@ async fn every_line_of_ours_finds_an_id_where_its_short_one_is_taken() {
     let payer = sender("payer");
     let take = async |n: u32| {
         let line = ho_of("payer", n).replace("to=payer", "to=auditor");
-        let taken = house.prepare_as(&payer, "scheduler", &line).await.expect("prepared");
+        let taken = house
+            .prepare_as(&payer, "scheduler", &line)
+            .await
+            .expect("prepared");
         assert_eq!(taken.act.state(), State::Prepared);
     };
     let long = |line: &str| id_of(line).len() > 15;
@@ -98,7 +105,9 @@ async fn every_line_of_ours_finds_an_id_where_its_short_one_is_taken() {
     *locked(&house.bank().ready) = wilco_adapter::Ready::Yes;
 
     // The end of the handoff.
-    let open = house.prepare(&ho(10).replace("rb=exec", "rb=exec exp=20261002T1230Z")).await;
+    let open = house
+        .prepare(&ho(10).replace("rb=exec", "rb=exec exp=20261002T1230Z"))
+        .await;
     take(1002).await;
     house.clock().advance(1_800);
     let failed = house.until(open.act.act_id, State::Failed).await;
@@ -118,8 +127,16 @@ async fn a_confirmation_under_a_taken_id_is_a_conflict_before_any_claim() {
         let refused = house.try_commit(yes(&second, id)).await.expect_err("taken");
         assert_eq!(refused.reason, Reason::HandoffConflict, "{id}");
         assert_eq!(refused.field.as_deref(), Some("confirmation"));
-        assert!(refused.text.contains(&format!("scheduler-{id} is taken")), "{}", refused.text);
-        assert_eq!(house.state(second.act.act_id).await, State::Prepared, "not claimed");
+        assert!(
+            refused.text.contains(&format!("scheduler-{id} is taken")),
+            "{}",
+            refused.text
+        );
+        assert_eq!(
+            house.state(second.act.act_id).await,
+            State::Prepared,
+            "not claimed"
+        );
     }
     let refused = house.try_commit(no(&second, 2)).await.expect_err("taken");
     assert_eq!(refused.reason, Reason::HandoffConflict);

@@ -24,7 +24,11 @@ async fn everyone_sees_their_own_and_what_is_not_yours_is_unknown() {
         .await
         .expect("prepared");
     let listed = async |caller: &wilco_engine::Caller| {
-        let page = house.engine.acts(caller, Filter::default()).await.expect("a list");
+        let page = house
+            .engine
+            .acts(caller, Filter::default())
+            .await
+            .expect("a list");
         page.items.into_iter().map(|a| a.act_id).collect::<Vec<_>>()
     };
     assert_eq!(listed(&scheduler()).await, [mine.act.act_id]);
@@ -48,13 +52,23 @@ async fn everyone_sees_their_own_and_what_is_not_yours_is_unknown() {
         handoff_id: "scheduler-1".into(),
     };
     for which in [ActRef::Id(mine.act.act_id), by_handoff.clone()] {
-        let refused = house.engine.act(&sender("auditor"), &which).await.expect_err("not theirs");
+        let refused = house
+            .engine
+            .act(&sender("auditor"), &which)
+            .await
+            .expect_err("not theirs");
         assert_eq!(refused, unknown);
         assert!(house.engine.act(&nobody, &which).await.is_err());
         assert!(house.engine.act(&scheduler(), &which).await.is_ok());
         assert!(house.engine.act(&duty(), &which).await.is_ok());
     }
-    assert!(house.engine.journal(&sender("auditor"), mine.act.act_id).await.is_err());
+    assert!(
+        house
+            .engine
+            .journal(&sender("auditor"), mine.act.act_id)
+            .await
+            .is_err()
+    );
     let token = ActRef::Token(mine.token.clone());
     assert!(house.engine.act(&scheduler(), &token).await.is_ok());
     for caller in [sender("auditor"), duty()] {
@@ -78,16 +92,27 @@ async fn a_sender_speaks_for_its_agents_alone_and_an_operator_for_none() {
             ..scheduler()
         },
     ] {
-        let refused = house.prepare_as(&caller, "", &ho(1)).await.expect_err("not theirs");
+        let refused = house
+            .prepare_as(&caller, "", &ho(1))
+            .await
+            .expect_err("not theirs");
         assert_eq!(refused.reason, Reason::NotYours);
         let request = wilco_engine::CancelRequest {
             cx: cx(2, "scheduler-1"),
             ..Default::default()
         };
-        let refused = house.engine.cancel(&caller, request).await.expect_err("not theirs");
+        let refused = house
+            .engine
+            .cancel(&caller, request)
+            .await
+            .expect_err("not theirs");
         assert_eq!(refused.reason, Reason::NotYours);
     }
-    let acts = house.engine.acts(&duty(), Filter::default()).await.expect("a list");
+    let acts = house
+        .engine
+        .acts(&duty(), Filter::default())
+        .await
+        .expect("a list");
     assert_eq!(acts.items, []);
 }
 
@@ -102,7 +127,16 @@ async fn a_list_shows_no_statement_as_live_that_is_over() {
         states: vec![State::Prepared],
         ..Filter::default()
     };
-    assert_eq!(house.engine.acts(&duty(), live).await.expect("a list").items.len(), 0);
+    assert_eq!(
+        house
+            .engine
+            .acts(&duty(), live)
+            .await
+            .expect("a list")
+            .items
+            .len(),
+        0
+    );
     assert_eq!(house.state(prepared.act.act_id).await, State::Lapsed);
 }
 
@@ -110,10 +144,21 @@ async fn a_list_shows_no_statement_as_live_that_is_over() {
 async fn a_thread_name_is_short_and_plain() {
     let house = house().await;
     for name in ["two words", "tab\there", "line\nend", "\u{1}", &"x".repeat(201)] {
-        let refused = house.prepare_as(&scheduler(), name, &ho(1)).await.expect_err(name);
-        assert_eq!((refused.reason, refused.field.as_deref()), (Reason::Malformed, Some("thread")));
+        let refused = house
+            .prepare_as(&scheduler(), name, &ho(1))
+            .await
+            .expect_err(name);
+        assert_eq!(
+            (refused.reason, refused.field.as_deref()),
+            (Reason::Malformed, Some("thread"))
+        );
     }
-    assert!(house.prepare_as(&scheduler(), &"x".repeat(200), &ho(1)).await.is_ok());
+    assert!(
+        house
+            .prepare_as(&scheduler(), &"x".repeat(200), &ho(1))
+            .await
+            .is_ok()
+    );
 }
 
 #[tokio::test]
@@ -129,8 +174,16 @@ async fn a_drain_takes_no_new_work_and_waits_for_what_runs() {
     eventually(async || house.engine.ready().is_err().then_some(())).await;
     for refused in [
         house.try_prepare(&ho(3)).await.expect_err("stopping").reason,
-        house.try_commit(yes(&waiting, 6)).await.expect_err("stopping").reason,
-        house.try_cancel(&cx(7, "scheduler-5")).await.expect_err("stopping").reason,
+        house
+            .try_commit(yes(&waiting, 6))
+            .await
+            .expect_err("stopping")
+            .reason,
+        house
+            .try_cancel(&cx(7, "scheduler-5"))
+            .await
+            .expect_err("stopping")
+            .reason,
     ] {
         assert_eq!(refused, Reason::Halted);
     }
@@ -150,7 +203,10 @@ async fn a_drain_whose_grace_runs_out_leaves_the_act_to_the_next_start() {
     house.commit(brief(yes(&prepared, 2))).await;
     eventually(async || (locked(&house.bank().executes).len() == 1).then_some(())).await;
     assert_eq!(house.engine.drain(Duration::from_millis(20)).await, 1);
-    house.bank().land(prepared.act.act_id, &prepared.act.offer().expect("an offer").frozen);
+    house.bank().land(
+        prepared.act.act_id,
+        &prepared.act.offer().expect("an offer").frozen,
+    );
     house.restart().await;
     house.until(prepared.act.act_id, State::Done).await;
     assert_eq!(locked(&house.bank().executes).len(), 1);
@@ -174,13 +230,19 @@ async fn open_acts_whose_adapter_agent_or_profile_is_gone_keep_the_engine_from_s
     let bank = house.plan.banks.remove(0);
     house.plan.banks.push(Bank::new("another"));
     let refused = house.try_restart().await.expect_err("orphans");
-    assert!(matches!(&refused, StartError::Orphans(what) if what == "adapter bank"), "{refused}");
+    assert!(
+        matches!(&refused, StartError::Orphans(what) if what == "adapter bank"),
+        "{refused}"
+    );
     assert!(refused.to_string().contains("--orphan"));
 
     house.plan.banks[0] = bank.clone();
     house.plan.config.agents = vec!["auditor".into()];
     let refused = house.try_restart().await.expect_err("orphans");
-    assert!(matches!(&refused, StartError::Orphans(what) if what == "agent payer"), "{refused}");
+    assert!(
+        matches!(&refused, StartError::Orphans(what) if what == "agent payer"),
+        "{refused}"
+    );
 
     // Told so, it serves, and what it cannot serve stays as it is.
     house.plan.banks[0] = Bank::new("another");
@@ -221,11 +283,17 @@ async fn an_act_in_doubt_whose_adapter_is_gone_stays_in_doubt() {
 async fn settings_that_make_no_sense_are_named() {
     let mut plan = Plan::new();
     plan.keys.clear();
-    assert!(matches!(plan.try_build().await.err(), Some(StartError::Config(_))));
+    assert!(matches!(
+        plan.try_build().await.err(),
+        Some(StartError::Config(_))
+    ));
     let mut plan = Plan::new();
     plan.banks.push(Bank::new("second"));
     let refused = plan.try_build().await.err().expect("refused").to_string();
-    assert!(refused.contains("bank") && refused.contains("second") && refused.contains("pay PAY"), "{refused}");
+    assert!(
+        refused.contains("bank") && refused.contains("second") && refused.contains("pay PAY"),
+        "{refused}"
+    );
 }
 
 #[tokio::test]

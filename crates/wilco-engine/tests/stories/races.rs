@@ -61,7 +61,11 @@ async fn fifty_commits_with_confirmations_of_their_own_execute_once_too() {
         assert!(committed.reply.starts_with("RW1 DN "), "{}", committed.reply);
     }
     assert_eq!(locked(&house.bank().executes).len(), 1);
-    assert_eq!(house.lines().await.len(), 4, "one confirmation stands in the thread");
+    assert_eq!(
+        house.lines().await.len(),
+        4,
+        "one confirmation stands in the thread"
+    );
     house.assert_thread_is_sound().await;
 }
 
@@ -89,7 +93,11 @@ async fn fifty_prepares_of_one_handoff_are_one_act_with_one_statement() {
     let resolved = house.bank().resolved.load(Ordering::SeqCst) as usize;
     let withdrawn = eventually(async || (locked(&house.bank().released).len() == resolved - 1).then_some(()));
     assert!(withdrawn.await.is_some());
-    assert!(locked(&house.bank().released).iter().all(|(_, placed)| *placed != stands));
+    assert!(
+        locked(&house.bank().released)
+            .iter()
+            .all(|(_, placed)| *placed != stands)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -145,7 +153,10 @@ async fn a_commit_racing_a_cancel_is_done_and_told_or_abandoned_and_never_sent()
                 assert!(dn.starts_with("RW1 DN "));
                 assert_eq!(cancelled.reply, dn, "the cancel is told of what was done");
                 assert_eq!(house.bank().landed(act_id), 1);
-                assert!(house.lines().await.iter().all(|l| !l.contains("re=scheduler-3 ")), "no AN");
+                assert!(
+                    house.lines().await.iter().all(|l| !l.contains("re=scheduler-3 ")),
+                    "no AN"
+                );
             }
             State::Cancelled => {
                 abandoned += 1;
@@ -159,7 +170,10 @@ async fn a_commit_racing_a_cancel_is_done_and_told_or_abandoned_and_never_sent()
         }
         house.assert_thread_is_sound().await;
     }
-    assert!(done > 0 && abandoned > 0, "both orders were seen: {done} done, {abandoned} abandoned");
+    assert!(
+        done > 0 && abandoned > 0,
+        "both orders were seen: {done} done, {abandoned} abandoned"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -226,7 +240,12 @@ async fn many_cancels_that_wait_do_not_cost_the_outcome() {
     let prepared = house.prepare(&ho(1)).await;
     house.bank().shut();
     let wait = Some(Duration::ZERO);
-    house.commit(CommitRequest { wait, ..yes(&prepared, 2) }).await;
+    house
+        .commit(CommitRequest {
+            wait,
+            ..yes(&prepared, 2)
+        })
+        .await;
     let callers: Vec<_> = (0..24)
         .map(|n| {
             let house = Arc::clone(&house);
@@ -243,7 +262,10 @@ async fn many_cancels_that_wait_do_not_cost_the_outcome() {
                 told += 1;
             }
             Err(refused) => {
-                assert!(matches!(refused.reason, Reason::Limit | Reason::Busy), "{refused:?}");
+                assert!(
+                    matches!(refused.reason, Reason::Limit | Reason::Busy),
+                    "{refused:?}"
+                );
                 full += 1;
             }
         }

@@ -17,7 +17,10 @@ async fn done(house: &House, n: u32) -> (wilco_core::Act, String) {
 fn why(reply: &str) -> (&str, &str) {
     assert!(reply.starts_with("RW1 UN "), "{reply}");
     let why = reply.split(" why=").nth(1).and_then(|r| r.split(' ').next());
-    (why.unwrap_or_default(), reply.split(" // ").nth(1).unwrap_or_default())
+    (
+        why.unwrap_or_default(),
+        reply.split(" // ").nth(1).unwrap_or_default(),
+    )
 }
 
 #[tokio::test]
@@ -49,7 +52,10 @@ async fn one_undo_of_an_act_may_be_open_or_done_and_one_that_ended_without_effec
     let (_, dn) = done(&house, 1).await;
     let first = house.prepare(&undo(5, &dn)).await;
     let second = house.prepare(&undo(6, &dn)).await;
-    assert_eq!(why(&second.reply), ("DUP", format!("scheduler-5 reverses {dn} already").as_str()));
+    assert_eq!(
+        why(&second.reply),
+        ("DUP", format!("scheduler-5 reverses {dn} already").as_str())
+    );
     // Cancelled, it makes room.
     house.cancel(&cx(7, "scheduler-5")).await;
     let third = house.prepare(&undo(8, &dn)).await;
@@ -80,7 +86,10 @@ async fn two_undos_at_once_are_one_undo_and_one_refusal() {
         let (five, six) = (undo(5, &dn), undo(6, &dn));
         let (a, b) = tokio::join!(house.try_prepare(&five), house.try_prepare(&six));
         let states = [a.expect("answered"), b.expect("answered")].map(|p| p.act.state());
-        assert!(states.contains(&State::Prepared) && states.contains(&State::Refused), "{states:?}");
+        assert!(
+            states.contains(&State::Prepared) && states.contains(&State::Refused),
+            "{states:?}"
+        );
         assert_ne!(house.act(act.act_id).await.state(), State::Refused);
         house.assert_thread_is_sound().await;
     }
@@ -92,11 +101,19 @@ async fn an_undo_names_exactly_one_dn_of_its_own_senders_in_its_own_thread_and_p
     let (_, dn) = done(&house, 1).await;
     let prepared = house.prepare(&ho(3)).await;
     let cases = [
-        (undo(10, &dn).replace(&format!(" ctx={dn}"), ""), "SCOPE", "exactly one DN"),
+        (
+            undo(10, &dn).replace(&format!(" ctx={dn}"), ""),
+            "SCOPE",
+            "exactly one DN",
+        ),
         (undo(11, &format!("{dn}+payer-9")), "SCOPE", "exactly one DN"),
         (undo(12, "payer-777"), "SCOPE", "no line of this thread"),
         (undo(13, "scheduler-1"), "SCOPE", "is not a DN"),
-        (undo(14, &id_of(&prepared.statement)), "SCOPE", "not the DN of an act that was done"),
+        (
+            undo(14, &id_of(&prepared.statement)),
+            "SCOPE",
+            "not the DN of an act that was done",
+        ),
     ];
     for (line, code, text) in cases {
         let refused = house.prepare(&line).await;
@@ -114,7 +131,10 @@ async fn an_undo_names_exactly_one_dn_of_its_own_senders_in_its_own_thread_and_p
         .expect("answered");
     assert_eq!(why(&refused.reply).0, "PERM");
     // In another thread the DN is no line.
-    let elsewhere = house.prepare_as(&scheduler(), "run-7", &undo(16, &dn)).await.expect("answered");
+    let elsewhere = house
+        .prepare_as(&scheduler(), "run-7", &undo(16, &dn))
+        .await
+        .expect("answered");
     assert_eq!(why(&elsewhere.reply).0, "SCOPE");
     house.assert_thread_is_sound().await;
 }
@@ -151,7 +171,9 @@ fn reissue(n: u32, re: &str) -> String {
 #[tokio::test]
 async fn a_reissue_that_names_the_readback_takes_the_unconfirmed_handoffs_place_in_one_write() {
     let house = house().await;
-    house.bank().next_resolve(Resolve::With("acct", "40-12-88/61102983"));
+    house
+        .bank()
+        .next_resolve(Resolve::With("acct", "40-12-88/61102983"));
     let held = house.prepare(&ho(1)).await;
     assert_eq!(held.act.state(), State::Held);
     let next = house.prepare(&reissue(2, &id_of(&held.statement))).await;
@@ -161,7 +183,10 @@ async fn a_reissue_that_names_the_readback_takes_the_unconfirmed_handoffs_place_
     let closing = old.closed().expect("closed");
     assert!(closing.line.contains(" why=SUPERSEDED ") && closing.line.ends_with("replaced by scheduler-2"));
     let refused = house.try_commit(yes(&held, 3)).await.expect_err("superseded");
-    assert_eq!((refused.reason, refused.line), (Reason::Superseded, Some(closing.line.clone())));
+    assert_eq!(
+        (refused.reason, refused.line),
+        (Reason::Superseded, Some(closing.line.clone()))
+    );
     assert_eq!(house.commit(yes(&next, 4)).await.act.state(), State::Done);
     assert_eq!(house.bank().landed(held.act.act_id), 0);
     house.assert_thread_is_sound().await;
@@ -175,7 +200,14 @@ async fn any_statement_of_the_handoff_may_be_named_also_an_earlier_attempts() {
     let second = house.prepare(&ho(1)).await;
     let next = house.prepare(&reissue(2, &id_of(&first.statement))).await;
     assert_eq!(next.act.state(), State::Prepared);
-    assert_eq!(house.try_commit(yes(&second, 3)).await.expect_err("superseded").reason, Reason::Superseded);
+    assert_eq!(
+        house
+            .try_commit(yes(&second, 3))
+            .await
+            .expect_err("superseded")
+            .reason,
+        Reason::Superseded
+    );
     house.assert_thread_is_sound().await;
 }
 
@@ -183,7 +215,10 @@ async fn any_statement_of_the_handoff_may_be_named_also_an_earlier_attempts() {
 async fn what_was_confirmed_is_not_superseded_and_what_was_read_back_is_not_sent_twice() {
     let house = house().await;
     let prepared = house.prepare(&ho(1)).await;
-    assert_eq!(why(&house.prepare(&reissue(2, "scheduler-1")).await.reply).0, "DUP");
+    assert_eq!(
+        why(&house.prepare(&reissue(2, "scheduler-1")).await.reply).0,
+        "DUP"
+    );
     assert_eq!(house.state(prepared.act.act_id).await, State::Prepared);
 
     house.bank().shut();
@@ -223,7 +258,8 @@ async fn a_reissue_racing_the_confirmation_leaves_one_of_them() {
         let house = house().await;
         let prepared = house.prepare(&ho(1)).await;
         let next = reissue(2, &id_of(&prepared.statement));
-        let (committed, reissued) = tokio::join!(house.try_commit(yes(&prepared, 3)), house.try_prepare(&next));
+        let (committed, reissued) =
+            tokio::join!(house.try_commit(yes(&prepared, 3)), house.try_prepare(&next));
         let reissued = reissued.expect("answered");
         match house.state(prepared.act.act_id).await {
             State::Refused => {
