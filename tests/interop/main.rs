@@ -11,4 +11,5 @@ mod mutate;
 mod oracle;
 mod ours;
 mod readme;
+mod stories;
 mod walk;
