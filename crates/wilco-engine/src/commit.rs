@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use wilco_adapter::Ready;
 use wilco_core::commit::{self as core, Claimant, Confirmation, Next, Quoted};
 use wilco_core::settle::News;
@@ -17,6 +18,7 @@ use crate::api::{Caller, CommitRequest, Committed};
 use crate::engine::{Engine, store_refusal};
 use crate::execute;
 use crate::prepare::id_taken;
+use crate::running::Heard;
 
 const TRIES: u32 = 8;
 
@@ -47,7 +49,8 @@ pub(crate) async fn commit(
         match core::decide(&engine.profiles, &act, quoted)? {
             Next::Answer => return Ok(answer(act, true)),
             Next::Join => {
-                return wait_for_the_truth(engine, act.act_id, engine.wait(request.wait), true).await;
+                let act = until_closed(engine, act.act_id, engine.wait(request.wait)).await?;
+                return Ok(answer(act, true));
             }
             Next::Decline(confirmation) => {
                 if let Some(act) = decline(engine, caller, &act, confirmation).await? {
@@ -56,8 +59,9 @@ pub(crate) async fn commit(
                 lost += 1;
             }
             Next::Claim(confirmation) => match claim_and_execute(engine, caller, &act, confirmation).await? {
-                Claimed::Ours => {
-                    return wait_for_the_truth(engine, act.act_id, engine.wait(request.wait), false).await;
+                Claimed::Ours(act, heard) => {
+                    let act = until_closed_from(engine, act, heard, engine.wait(request.wait)).await?;
+                    return Ok(answer(act, false));
                 }
                 Claimed::Closed(act) => return Ok(answer(*act, false)),
                 // What comes of the other caller's claim is the answer to this one too.
@@ -115,8 +119,8 @@ async fn decline(
 
 /// What came of an attempt to claim.
 enum Claimed {
-    /// It is ours and set going.
-    Ours,
+    /// It is ours and set going: the act as claimed, and what is heard of it since.
+    Ours(Arc<Act>, watch::Receiver<Heard>),
     /// The counterparty refused its object for good: closed, nothing was sent.
     Closed(Box<Act>),
     /// Another caller is claiming it, or was a moment ago.
@@ -139,7 +143,13 @@ async fn claim_and_execute(
         let text = format!("adapter {} is not configured here any more", offer.frozen.adapter);
         return Err(Refusal::new(Reason::AdapterDown, text));
     };
-    match slot.adapter.ready(act.act_id, &offer.frozen).await {
+    let ready = slot.adapter.ready(act.act_id, &offer.frozen).await;
+    // Asked while another commit of the same token claimed and acted: the answer is about an act that has moved on (a
+    // consent that is used up, by our own order).
+    if ready != Ready::Yes && engine.reload(act.act_id).await?.version != act.version {
+        return Ok(Claimed::Elsewhere);
+    }
+    match ready {
         Ready::Yes => {}
         Ready::Awaiting { link } => {
             let at = link.map(|l| format!(" at {l}")).unwrap_or_default();
@@ -186,9 +196,10 @@ async fn claim_and_execute(
                 engine.release_if_abandoned(std::slice::from_ref(&act));
                 return Err(late(offer));
             }
+            let act = Arc::new(act);
             // ---- the claim is durable: from here on the act is carried out, whoever hangs up
-            execute::start(engine, act, &durable, in_flight);
-            Ok(Claimed::Ours)
+            execute::start(engine, Arc::clone(&act), &durable, in_flight);
+            Ok(Claimed::Ours(act, changed))
         }
         Written::Taken(Taken::Message { message_id }) => Err(id_taken("confirmation", &id, &message_id)),
         Written::Stale { .. } | Written::Taken(_) => Ok(Claimed::Lost),
@@ -229,41 +240,49 @@ async fn close_refused(engine: &Arc<Engine>, act: &Act, text: String) -> Result<
         .map_or(Claimed::Lost, |act| Claimed::Closed(Box::new(act))))
 }
 
-/// Waits until the act is closed, at most `wait`, and answers with what is true then.
-pub(crate) async fn wait_for_the_truth(
-    engine: &Arc<Engine>,
-    act_id: ActId,
-    wait: Duration,
-    replayed: bool,
-) -> Result<Committed, Refusal> {
-    let act = until_closed(engine, act_id, wait).await?;
-    Ok(answer(act, replayed))
-}
-
 /// The act once it is closed, or as it stands after `wait`.
 pub(crate) async fn until_closed(
     engine: &Arc<Engine>,
     act_id: ActId,
     wait: Duration,
 ) -> Result<Act, Refusal> {
-    let deadline = tokio::time::Instant::now() + wait;
-    let mut changed = engine.running.watch(act_id);
+    // Heard from before it is read, so that nothing is missed in between.
+    let heard = engine.running.watch(act_id);
+    let act = engine.reload(act_id).await?;
+    until_closed_from(engine, Arc::new(act), heard, wait).await
+}
+
+/// The same, for an act that is known and was heard of since: whoever writes it tells how it stands, so nobody needs
+/// to read it again.
+async fn until_closed_from(
+    engine: &Arc<Engine>,
+    mut act: Arc<Act>,
+    mut heard: watch::Receiver<Heard>,
+    wait: Duration,
+) -> Result<Act, Refusal> {
+    let (act_id, deadline) = (act.act_id, tokio::time::Instant::now() + wait);
     loop {
-        let act = engine.reload(act_id).await?;
         if act.state().is_final() || matches!(act.state(), State::Lapsed) {
-            return Ok(act);
+            return Ok(Arc::unwrap_or_clone(act));
         }
         let stopping = engine.stopping().is_cancelled();
         // Nobody looks up any more; what is still being executed here may yet answer within the grace.
         if stopping && !(act.state() == State::Executing && engine.running.contains(act_id)) {
-            return Ok(act);
+            return engine.reload(act_id).await;
         }
         tokio::select! {
             () = tokio::time::sleep_until(deadline) => return engine.reload(act_id).await,
-            () = engine.grace_over().cancelled() => return Ok(act),
+            () = engine.grace_over().cancelled() => return engine.reload(act_id).await,
             () = engine.stopping().cancelled(), if !stopping => {}
             () = tokio::time::sleep(STOPPING_LOOK), if stopping => {}
-            changed = changed.changed() => if changed.is_err() { return engine.reload(act_id).await },
+            changed = heard.changed() => {
+                let newer = heard.borrow_and_update().clone();
+                match newer.filter(|newer| newer.version > act.version) {
+                    Some(newer) => act = newer,
+                    None if changed.is_err() => return engine.reload(act_id).await,
+                    None => {}
+                }
+            }
         }
     }
 }
