@@ -344,7 +344,7 @@ impl Engine {
             None => {
                 if let Written::Advanced { acts, .. } = &written {
                     for act in acts {
-                        self.running.changed(act.act_id);
+                        self.running.changed(act);
                     }
                 }
                 Ok(written)

@@ -21,7 +21,7 @@ const TRIES: u32 = 6;
 const MOST_MOVES: u32 = 100;
 
 /// Sets a claimed act going in a task of its own. Without proof of the claim nothing is sent.
-pub(crate) fn start(engine: &Arc<Engine>, act: Act, durable: &Durable, in_flight: InFlight) {
+pub(crate) fn start(engine: &Arc<Engine>, act: Arc<Act>, durable: &Durable, in_flight: InFlight) {
     let clock = Arc::new(StoreClock(Arc::clone(&engine.keeper)));
     let Some(permit) = Permit::from_claim(&act, durable, clock) else {
         tracing::error!(act = %act.act_id, "no permit for a claimed act: nothing was sent, recovery will look it up");
@@ -31,11 +31,11 @@ pub(crate) fn start(engine: &Arc<Engine>, act: Act, durable: &Durable, in_flight
     let this = Arc::clone(&engine);
     this.spawn(async move {
         let _in_flight = in_flight;
-        run(&engine, act, permit).await;
+        run(&engine, &act, permit).await;
     });
 }
 
-async fn run(engine: &Arc<Engine>, act: Act, permit: Permit) {
+async fn run(engine: &Arc<Engine>, act: &Act, permit: Permit) {
     let act_id = act.act_id;
     let Some(execution) = act.execution() else { return };
     let Some(slot) = engine.slot_named(&execution.offer.frozen.adapter) else {
@@ -56,18 +56,28 @@ async fn run(engine: &Arc<Engine>, act: Act, permit: Permit) {
     });
     let too_late = engine.keeper.now() >= execution.claim.not_after;
     let news = news_of(outcome, too_late);
-    if let Err(refusal) = record(engine, act_id, &news).await {
+    if let Err(refusal) = record_from(engine, Some(act.clone()), act_id, &news).await {
         tracing::error!(act = %act_id, error = %refusal, "the outcome could not be written; recovery will look it up");
     }
 }
 
 /// Writes news about an act down: closes it, leaves it in doubt, or, where it is closed already, keeps the evidence.
 pub(crate) async fn record(engine: &Arc<Engine>, act_id: ActId, news: &News) -> Result<Act, Refusal> {
+    record_from(engine, None, act_id, news).await
+}
+
+/// The same, first on the act as it is `known`: where it has moved since, the store says so and it is read.
+async fn record_from(
+    engine: &Arc<Engine>,
+    mut known: Option<Act>,
+    act_id: ActId,
+    news: &News,
+) -> Result<Act, Refusal> {
     let mut pause = Duration::from_millis(50);
     let mut long_ids = false;
     let (mut failures, mut moves) = (0, 0);
     while failures < TRIES && moves < MOST_MOVES {
-        match record_once(engine, act_id, news, &mut long_ids).await {
+        match record_once(engine, known.take(), act_id, news, &mut long_ids).await {
             Ok(Some(act)) => return Ok(act),
             Ok(None) => moves += 1,
             Err(refusal) if matches!(refusal.reason, Reason::StoreDown | Reason::Busy) => {
@@ -84,11 +94,15 @@ pub(crate) async fn record(engine: &Arc<Engine>, act_id: ActId, news: &News) -> 
 
 async fn record_once(
     engine: &Arc<Engine>,
+    known: Option<Act>,
     act_id: ActId,
     news: &News,
     long_ids: &mut bool,
 ) -> Result<Option<Act>, Refusal> {
-    let mut act = engine.reload(act_id).await?;
+    let mut act = match known {
+        Some(act) => act,
+        None => engine.reload(act_id).await?,
+    };
     act.long_ids |= *long_ids;
     let Some(execution) = act.execution() else {
         return evidence(engine, &act, news).await;

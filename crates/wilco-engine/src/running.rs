@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
-use wilco_core::ActId;
+use wilco_core::{Act, ActId};
 
 use crate::engine::lock;
 
@@ -12,8 +12,11 @@ use crate::engine::lock;
 #[derive(Default)]
 pub(crate) struct Running {
     in_flight: Arc<Mutex<HashSet<ActId>>>,
-    waiting: Mutex<HashMap<ActId, watch::Sender<u64>>>,
+    waiting: Mutex<HashMap<ActId, watch::Sender<Heard>>>,
 }
+
+/// The newest version of an act that was written since somebody began to wait; nothing before that.
+pub(crate) type Heard = Option<Arc<Act>>;
 
 /// Stands for one execution; recovery leaves the act alone while it lives.
 pub(crate) struct InFlight {
@@ -42,20 +45,30 @@ impl Running {
         lock(&self.in_flight).len()
     }
 
-    /// Says that an act was written.
-    pub(crate) fn changed(&self, act_id: ActId) {
+    /// Tells who waits for an act how it stands, after it was written.
+    pub(crate) fn changed(&self, act: &Act) {
         let mut waiting = lock(&self.waiting);
-        if let Some(sender) = waiting.get(&act_id) {
-            if sender.receiver_count() == 0 {
-                waiting.remove(&act_id);
-            } else {
-                sender.send_modify(|n| *n += 1);
-            }
+        let Some(sender) = waiting.get(&act.act_id) else {
+            return;
+        };
+        if sender.receiver_count() > 0 {
+            // Two writes, one after the other, may be told of in any order: the newer one stays.
+            sender.send_if_modified(|heard| {
+                let newer = heard.as_ref().is_none_or(|known| known.version < act.version);
+                if newer {
+                    *heard = Some(Arc::new(act.clone()));
+                }
+                newer
+            });
+        }
+        if sender.receiver_count() == 0 || act.state().is_final() {
+            // Who waits still hears what was told last.
+            waiting.remove(&act.act_id);
         }
     }
 
     /// Something to wait on until the act is written again.
-    pub(crate) fn watch(&self, act_id: ActId) -> watch::Receiver<u64> {
+    pub(crate) fn watch(&self, act_id: ActId) -> watch::Receiver<Heard> {
         let mut waiting = lock(&self.waiting);
         // Whoever stopped waiting left an entry behind; clear those out before the map grows.
         if waiting.len() > 1024 {
@@ -63,7 +76,7 @@ impl Running {
         }
         waiting
             .entry(act_id)
-            .or_insert_with(|| watch::channel(0).0)
+            .or_insert_with(|| watch::channel(None).0)
             .subscribe()
     }
 }
