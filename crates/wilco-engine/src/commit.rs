@@ -143,6 +143,8 @@ async fn claim_and_execute(
         let text = format!("adapter {} is not configured here any more", offer.frozen.adapter);
         return Err(Refusal::new(Reason::AdapterDown, text));
     };
+    // Taken before the claim and kept until the call is over: what is claimed never waits to be sent.
+    let place = slot.place().await?;
     let ready = slot.adapter.ready(act.act_id, &offer.frozen).await;
     // Asked while another commit of the same token claimed and acted: the answer is about an act that has moved on (a
     // consent that is used up, by our own order).
@@ -172,6 +174,7 @@ async fn claim_and_execute(
     // Entered before the claim is written, so that recovery never finds it claimed and running nowhere.
     let mut changed = engine.running.watch(act.act_id);
     let Some(in_flight) = engine.running.enter(act.act_id) else {
+        drop(place);
         // Written, or given up: the caller looks at the act again either way.
         drop(tokio::time::timeout(CLAIM_PAUSE, changed.changed()).await);
         return Ok(Claimed::Elsewhere);
@@ -198,7 +201,7 @@ async fn claim_and_execute(
             }
             let act = Arc::new(act);
             // ---- the claim is durable: from here on the act is carried out, whoever hangs up
-            execute::start(engine, Arc::clone(&act), &durable, in_flight);
+            execute::start(engine, Arc::clone(&act), &durable, in_flight, place);
             Ok(Claimed::Ours(act, changed))
         }
         Written::Taken(Taken::Message { message_id }) => Err(id_taken("confirmation", &id, &message_id)),

@@ -52,7 +52,15 @@ pub(crate) struct Slot {
     pub(crate) adapter: Arc<dyn Adapter>,
     pub(crate) description: Description,
     places: Arc<Semaphore>,
+    /// The places of the whole house, shared by all adapters.
+    house: Arc<Semaphore>,
     trouble: Mutex<Option<String>>,
+}
+
+/// Leave to ask a counterparty something, while it lives.
+pub(crate) struct Place {
+    _at_adapter: OwnedSemaphorePermit,
+    _in_house: OwnedSemaphorePermit,
 }
 
 /// How long a verb waits for a place at its adapter before it answers BUSY.
@@ -68,8 +76,14 @@ impl Engine {
         check(&parts)?;
         let mut owner = [0u8; 8];
         parts.chance.fill(&mut owner);
+        let places = usize::try_from(parts.config.concurrency.max(1)).unwrap_or(1);
+        let house = Arc::new(Semaphore::new(places));
         let engine = Arc::new(Engine {
-            adapters: parts.adapters.into_iter().map(Slot::new).collect(),
+            adapters: parts
+                .adapters
+                .into_iter()
+                .map(|adapter| Slot::new(adapter, Arc::clone(&house)))
+                .collect(),
             keeper: parts.keeper,
             profiles: parts.profiles,
             keys: parts.token_keys,
@@ -482,13 +496,14 @@ impl Engine {
 }
 
 impl Slot {
-    fn new(adapter: Arc<dyn Adapter>) -> Slot {
+    fn new(adapter: Arc<dyn Adapter>, house: Arc<Semaphore>) -> Slot {
         let description = adapter.describe();
         let places = usize::try_from(description.concurrency.max(1)).unwrap_or(1);
         Slot {
             adapter,
             description,
             places: Arc::new(Semaphore::new(places)),
+            house,
             trouble: Mutex::new(None),
         }
     }
@@ -513,9 +528,9 @@ impl Slot {
     }
 
     /// A place at this adapter, or BUSY when none comes free in time.
-    pub(crate) async fn place(&self) -> Result<OwnedSemaphorePermit, Refusal> {
-        let waiting = tokio::time::timeout(PLACE_WAIT, Arc::clone(&self.places).acquire_owned()).await;
-        waiting.ok().and_then(Result::ok).ok_or_else(|| {
+    pub(crate) async fn place(&self) -> Result<Place, Refusal> {
+        let waiting = tokio::time::timeout(PLACE_WAIT, self.place_for_claimed()).await;
+        waiting.ok().flatten().ok_or_else(|| {
             let text = format!(
                 "{} has as many acts under way as it takes; try again",
                 self.description.name
@@ -525,8 +540,12 @@ impl Slot {
     }
 
     /// A place for an act that is already claimed: it waits as long as it takes.
-    pub(crate) async fn place_for_claimed(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.places).acquire_owned().await.ok()
+    pub(crate) async fn place_for_claimed(&self) -> Option<Place> {
+        // The adapter's own first: who waits for a slow bank takes no place of the house meanwhile.
+        Some(Place {
+            _at_adapter: Arc::clone(&self.places).acquire_owned().await.ok()?,
+            _in_house: Arc::clone(&self.house).acquire_owned().await.ok()?,
+        })
     }
 }
 

@@ -11,7 +11,7 @@ use wilco_core::write::Taken;
 use wilco_core::{Act, ActId, Change, Durable, Expect, Reason, Refusal, Stage, Verdict, Written};
 
 use crate::commit::news_of;
-use crate::engine::{Engine, StoreClock};
+use crate::engine::{Engine, Place, StoreClock};
 use crate::running::InFlight;
 
 /// How often writing an outcome is tried while the store does not take it, before it is left to recovery.
@@ -21,7 +21,13 @@ const TRIES: u32 = 6;
 const MOST_MOVES: u32 = 100;
 
 /// Sets a claimed act going in a task of its own. Without proof of the claim nothing is sent.
-pub(crate) fn start(engine: &Arc<Engine>, act: Arc<Act>, durable: &Durable, in_flight: InFlight) {
+pub(crate) fn start(
+    engine: &Arc<Engine>,
+    act: Arc<Act>,
+    durable: &Durable,
+    in_flight: InFlight,
+    place: Place,
+) {
     let clock = Arc::new(StoreClock(Arc::clone(&engine.keeper)));
     let Some(permit) = Permit::from_claim(&act, durable, clock) else {
         tracing::error!(act = %act.act_id, "no permit for a claimed act: nothing was sent, recovery will look it up");
@@ -31,17 +37,14 @@ pub(crate) fn start(engine: &Arc<Engine>, act: Arc<Act>, durable: &Durable, in_f
     let this = Arc::clone(&engine);
     this.spawn(async move {
         let _in_flight = in_flight;
-        run(&engine, &act, permit).await;
+        run(&engine, &act, permit, place).await;
     });
 }
 
-async fn run(engine: &Arc<Engine>, act: &Act, permit: Permit) {
+async fn run(engine: &Arc<Engine>, act: &Act, permit: Permit, place: Place) {
     let act_id = act.act_id;
     let Some(execution) = act.execution() else { return };
     let Some(slot) = engine.slot_named(&execution.offer.frozen.adapter) else {
-        return;
-    };
-    let Some(_place) = slot.place_for_claimed().await else {
         return;
     };
     let (adapter, frozen) = (Arc::clone(&slot.adapter), execution.offer.frozen.clone());
@@ -50,6 +53,7 @@ async fn run(engine: &Arc<Engine>, act: &Act, permit: Permit) {
     let outcome = call
         .await
         .unwrap_or_else(|e| Outcome::Unknown(format!("the adapter's call ended abnormally: {e}")));
+    drop(place);
     slot.heard(match &outcome {
         Outcome::Unknown(text) | Outcome::NotSent(text) => Some(text.clone()),
         _ => None,

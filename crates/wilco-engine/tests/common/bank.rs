@@ -55,6 +55,8 @@ pub struct Bank {
     name: &'static str,
     /// The contract it declares.
     pub contract: Mutex<Contract>,
+    /// How many of its acts may be under way at once.
+    pub concurrency: AtomicU32,
     /// The asks of `pay` it serves.
     pub asks: Mutex<Vec<&'static str>>,
     /// What the next calls do; when empty, they succeed.
@@ -101,6 +103,7 @@ impl Bank {
                 point_of_no_return: "the first byte".into(),
                 not_found_means: "not there at the time".into(),
             }),
+            concurrency: AtomicU32::new(64),
             asks: Mutex::new(vec!["PAY", "UNDO"]),
             calls: Mutex::default(),
             resolves: Mutex::default(),
@@ -216,7 +219,7 @@ impl Adapter for Bank {
             name: self.name.into(),
             counterparty: "a scripted bank".into(),
             serves,
-            concurrency: 64,
+            concurrency: self.concurrency.load(Ordering::SeqCst),
         }
     }
 

@@ -331,3 +331,39 @@ async fn the_narrower_of_the_frozen_and_the_current_contract_decides() {
     }
     house.until(prepared.act.act_id, State::Failed).await;
 }
+
+#[tokio::test]
+async fn a_full_counterparty_takes_no_claim_and_a_full_house_no_new_work() {
+    for full in ["the bank", "the house"] {
+        let mut plan = Plan::new();
+        if full == "the bank" {
+            plan.banks[0]
+                .concurrency
+                .store(2, std::sync::atomic::Ordering::SeqCst);
+        } else {
+            plan.config.concurrency = 2;
+        }
+        let house = plan.build().await;
+        let mut prepared = Vec::new();
+        for n in [1, 3, 5] {
+            prepared.push(house.prepare(&ho(n)).await);
+        }
+        house.bank().shut();
+        for (prepared, n) in prepared.iter().zip([2, 4]) {
+            house.commit(brief(yes(prepared, n))).await;
+        }
+        // No place comes free: it is told so before anything is claimed.
+        let (commit, handoff) = (house.try_commit(yes(&prepared[2], 6)), ho(7));
+        let (busy, also_busy) = tokio::join!(commit, house.try_prepare(&handoff));
+        assert_eq!(busy.expect_err("busy").reason, Reason::Busy, "{full}");
+        assert_eq!(also_busy.expect_err("busy").reason, Reason::Busy, "{full}");
+        assert_eq!(
+            house.state(prepared[2].act.act_id).await,
+            State::Prepared,
+            "{full}"
+        );
+        assert_eq!(locked(&house.bank().executes).len(), 2, "{full}");
+        house.bank().open();
+        assert_eq!(house.commit(yes(&prepared[2], 6)).await.act.state(), State::Done);
+    }
+}
