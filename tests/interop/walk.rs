@@ -63,7 +63,7 @@ fn ok<T>(answer: wilco_tests::caller::Answer<T>) -> T {
 
 #[tokio::test]
 async fn every_path_is_a_thread_the_package_accepts() {
-    let daemon = Daemon::start_with(Setup::quick().set("adapters.bank.settle_window_s", "1")).await;
+    let daemon = Daemon::start_with(Setup::quick().set("adapters.bank.settle_window_s", "3")).await;
     let scheduler = daemon.scheduler();
     let mut look = Look {
         oracle: Oracle::start(),
@@ -196,7 +196,7 @@ async fn every_path_is_a_thread_the_package_accepts() {
     look.ends_as("lost", &["HO", "RB", "AN", "FL", "CX", "AN"]).await;
     let p = next();
     let rb = ok(scheduler.prepare_in("found", &p.ho()).await);
-    daemon.bank().fault(PAYMENTS, "late", 1, 0.5).await;
+    daemon.bank().fault(PAYMENTS, "late", 1, 0.3).await;
     let mut request = yes(&rb, &id(&p, 1));
     request.wait_s = 1;
     ok(scheduler.commit(request).await);

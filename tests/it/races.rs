@@ -7,7 +7,7 @@ use tokio::io::AsyncWriteExt;
 use wilco_api::v1::State;
 use wilco_tests::lab::{A_MOMENT, PAYMENTS};
 use wilco_tests::lines::slot;
-use wilco_tests::{Daemon, Payment, WIRES, Wire, cancel_line};
+use wilco_tests::{Daemon, Payment, Setup, WIRES, Wire, cancel_line};
 
 use crate::support::{act, committed_act, is_done_as_asked, ok, paid_once, prepared_act, thread_passes};
 
@@ -125,7 +125,7 @@ async fn a_commit_and_a_cancel_never_both_win() {
 /// that changes nothing.
 #[tokio::test]
 async fn a_caller_that_hangs_up_changes_nothing() {
-    let daemon = Daemon::start().await;
+    let daemon = Daemon::start_with(Setup::quick().set("adapters.bank.settle_window_s", "8")).await;
     let scheduler = daemon.scheduler();
 
     let payment = Payment::number(1);

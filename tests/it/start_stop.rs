@@ -21,7 +21,7 @@ async fn told_to_stop_it_finishes_what_runs() {
     let scheduler = daemon.scheduler();
     let payment = Payment::seed();
     let prepared = ok(scheduler.prepare(&payment.ho()).await);
-    daemon.bank().fault(PAYMENTS, "slow", 1, 1.5).await;
+    daemon.bank().fault(PAYMENTS, "slow", 1, 4.0).await;
     let (bank, reference) = (daemon.bank(), payment.reference.clone());
     let stopping = async {
         bank.paid(&reference).await;
@@ -29,7 +29,7 @@ async fn told_to_stop_it_finishes_what_runs() {
         // The same connection still answers, and says no to new work in words that tell when to come back.
         until("new work to be refused", async || {
             for wire in WIRES {
-                let answer = scheduler.over(wire).prepare(&Payment::number(2).ho()).await;
+                let answer = scheduler.over(wire).prepare(&Payment::number(7).ho()).await;
                 if answer.is_ok() {
                     return None;
                 }
