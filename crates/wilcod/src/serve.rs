@@ -248,6 +248,7 @@ fn router(app: &Arc<App>, config: &Config) -> Result<(Router, Health), StartErro
         Arc::clone(app),
         usize_from(config.server.requests_max),
         u64::from(config.server.request_bytes_max),
+        Duration::from_secs(u64::from(config.server.body_time_s)),
         Duration::from_secs(time_max),
     );
     let (grpc, health) = grpc::router(app, bytes_max)?;

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio_stream::StreamExt;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
@@ -76,8 +78,32 @@ impl House {
         (answer.status(), answer.json().await.expect("JSON"))
     }
 
+    /// A request whose body is announced and never sent.
+    async fn half(&self, path: &str, headers: &str) -> Half {
+        let address = self.running.url.trim_start_matches("http://");
+        let mut stream = TcpStream::connect(address).await.expect("connects");
+        let text = format!("POST {path} HTTP/1.1\r\nhost: {address}\r\n{headers}content-length: 9\r\n\r\n");
+        stream.write_all(text.as_bytes()).await.expect("sent");
+        Half(stream)
+    }
+
     async fn end(self) {
         self.running.stop().await;
+    }
+}
+
+/// The connection of a request that stays half.
+struct Half(TcpStream);
+
+impl Half {
+    /// The head of the answer, in small letters.
+    async fn head(&mut self) -> String {
+        let mut text = Vec::new();
+        while !text.windows(4).any(|four| four == b"\r\n\r\n") {
+            let byte = self.0.read_u8().await.expect("an answer");
+            text.push(byte);
+        }
+        String::from_utf8(text).expect("ASCII").to_ascii_lowercase()
     }
 }
 
@@ -327,6 +353,75 @@ async fn one_request_too_many_is_told_to_come_back() {
     }
     let reply = first.await.expect("no panic").expect("an answer").into_inner();
     assert!(reply.reply.starts_with("RW1 RB payer-101 "), "{}", reply.reply);
+    house.end().await;
+}
+
+/// Whoever sends half a request without a key is sent away at once, and takes nobody's place.
+#[tokio::test]
+async fn a_key_is_asked_for_before_the_body_is_waited_for() {
+    let house = House::new("[server]\nrequests_max = 1\n", "").await;
+    for (path, kind) in [
+        ("/v1/prepare", "application/json"),
+        ("/wilco.v1.Executor/Prepare", "application/grpc"),
+    ] {
+        let mut strangers = Vec::new();
+        for _ in 0..3 {
+            strangers.push(house.half(path, &format!("content-type: {kind}\r\n")).await);
+        }
+        for mut stranger in strangers {
+            let head = stranger.head().await;
+            let refused = head.starts_with("http/1.1 401 ") || head.contains("\r\ngrpc-status: 16\r\n");
+            assert!(refused, "{head}");
+        }
+    }
+    // Two keys are none: somebody before us may have looked at the other one.
+    let (scheduler, viewer) = (house.key("scheduler"), house.key("viewer"));
+    let keys = format!("authorization: Bearer {scheduler}\r\nauthorization: Bearer {viewer}\r\n");
+    let head = house.half("/v1/prepare", &keys).await.head().await;
+    assert!(head.starts_with("http/1.1 401 "), "{head}");
+
+    let (status, body) = house.post("/v1/prepare", &json!({"ho": HO})).await;
+    assert_eq!(status, StatusCode::OK, "{body}");
+    house.end().await;
+}
+
+/// Half a body holds its place for as long as a body may take, and no longer.
+#[tokio::test]
+async fn a_body_that_does_not_come_is_given_up() {
+    let house = House::new("[server]\nrequests_max = 2\nbody_time_s = 1\n", "").await;
+    let key = format!("authorization: Bearer {}\r\n", house.key("scheduler"));
+    let grpc = "content-type: application/grpc\r\n";
+    for (path, headers, needle) in [
+        ("/v1/prepare", key.as_str(), "http/1.1 429 "),
+        ("/validate", "", "http/1.1 429 "),
+        ("/wilco.v1.Protocol/Digest", grpc, "\r\ngrpc-status: 8\r\n"),
+    ] {
+        let head = house.half(path, headers).await.head().await;
+        assert!(head.contains(needle), "{path}: {head}");
+        assert!(
+            head.contains("retry-after: 1\r\n") || headers == grpc,
+            "{path}: {head}"
+        );
+    }
+    house.end().await;
+}
+
+/// What is open to everyone has half of the places: half-sent requests to it keep nobody with a key out.
+#[tokio::test]
+async fn who_needs_no_key_leaves_room_for_those_with_one() {
+    let house = House::new("[server]\nrequests_max = 2\nbody_time_s = 600\n", "").await;
+    let _stranger = house.half("/validate", "").await;
+    // Until it is inside: from then on there is no room for another one.
+    loop {
+        let (status, body) = house.post("/validate", &json!({"line": HO})).await;
+        if status == StatusCode::TOO_MANY_REQUESTS {
+            assert_eq!(body["reason"], "BUSY");
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    let (status, body) = house.post("/v1/prepare", &json!({"ho": HO})).await;
+    assert_eq!(status, StatusCode::OK, "{body}");
     house.end().await;
 }
 

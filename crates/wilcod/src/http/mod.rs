@@ -4,6 +4,7 @@
 
 mod body;
 mod limits;
+mod who;
 
 use std::sync::Arc;
 
