@@ -285,6 +285,9 @@ pub struct Progress {
     pub receipt: Option<String>,
     /// Whether the counterparty said it accepted and has not finished.
     pub accepted: bool,
+    /// Whether a lookup ever showed that it stands at the counterparty, however it ended there.
+    #[serde(default)]
+    pub exists: bool,
     /// Instants of answered lookups that found nothing, oldest first, since the call was over.
     pub absent_at: Vec<Timestamp>,
     /// How many lookups were made.
@@ -345,6 +348,19 @@ pub struct Closed {
     /// Which refusal of the errors table a caller that still wants to commit gets; for a closed act that is not done
     /// or failed.
     pub superseded: bool,
+    /// For a failed act whose absence was concluded from lookups: when to look again whether that was right.
+    #[serde(default)]
+    pub audit: Option<Audit>,
+}
+
+/// A close that is looked at again: lookups said that nothing happened, and a counterparty whose reads lag further
+/// than its contract says would have made that wrong. Evidence that contradicts the close marks it and calls people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Audit {
+    /// When to look next.
+    pub next_at: Timestamp,
+    /// How often it was looked at.
+    pub looks: u32,
 }
 
 impl Act {
@@ -399,6 +415,7 @@ impl Act {
             Stage::Prepared(o) => Some(o.expires_at.min(self.limit)),
             Stage::Held(_) | Stage::Lapsed(..) => Some(self.limit),
             Stage::Executing(e) | Stage::InDoubt(e) => Some(e.progress.next_at),
+            Stage::Failed(closed) => closed.audit.map(|audit| audit.next_at),
             _ => None,
         }
     }

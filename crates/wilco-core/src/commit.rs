@@ -9,7 +9,7 @@ use rw1::{Kind, Profiles};
 use crate::act::{Claim, Execution, Lapse, Progress};
 use crate::contract::Identity;
 use crate::journal::{Entry, OURSELVES};
-use crate::prepare::{lapsed, not_a_line, one_line};
+use crate::prepare::{READBACKS_OWN, lapsed, not_a_line, one_line};
 use crate::write::{Change, Expect};
 use crate::{Act, Offer, Reason, Refusal, Stage, Timestamp};
 
@@ -174,13 +174,23 @@ fn confirmation(profiles: &Profiles, act: &Act, offer: &Offer, text: &str) -> Re
             format!("the statement is about item={}", act.handoff.item),
         );
     }
-    for value in &offer.frozen.values {
-        if message.get(&value.slot).is_some_and(|v| v.show() != value.value) {
-            let text = format!(
-                "the statement says {}={}, the confirmation does not",
-                value.slot, value.value
-            );
-            return bad(&value.slot, text);
+    let stated = rw1::parse(profiles, None, &offer.statement).message;
+    for (slot, said) in message.slots.iter().filter(|(slot, _)| *slot != "val") {
+        match stated.as_ref().and_then(|s| s.get(slot)) {
+            Some(value) if value.show() == said.show() => {}
+            Some(value) => {
+                let text = format!(
+                    "the statement says {slot}={}, the confirmation does not",
+                    value.show()
+                );
+                return bad(slot, text);
+            }
+            // A note of the sender's own says nothing about the statement.
+            None if slot.starts_with("x_") && !READBACKS_OWN.contains(&slot) => {}
+            None => {
+                let text = format!("the statement does not carry {slot}; a confirmation adds nothing to it");
+                return bad(slot, text);
+            }
         }
     }
     let confirmation = Confirmation {

@@ -298,8 +298,9 @@ pub fn reissue(handoff: &Handoff, re: &str, target: &Act, body: Option<&str>) ->
     if !(names_rb || names_ho) {
         return Reissue::Unrelated;
     }
+    // What is another sender's is answered like what is not there.
     if target.handoff.sender != handoff.sender {
-        return Reissue::Refuse("PERM", format!("re={re} answers a handoff of another sender"));
+        return Reissue::Unrelated;
     }
     if names_ho {
         return match target.state() {
@@ -322,6 +323,10 @@ pub fn reissue(handoff: &Handoff, re: &str, target: &Act, body: Option<&str>) ->
         State::Done => Reissue::Refuse(
             "CONFLICT",
             format!("{} was done; reverse it with ask=UNDO", target.handoff.id),
+        ),
+        State::Refused if target.closed().is_some_and(|c| c.superseded) => Reissue::Refuse(
+            "DUP",
+            format!("{re} was superseded already; its successor is the one to confirm, cancel or name"),
         ),
         State::Failed | State::Cancelled | State::Refused => Reissue::Unrelated,
     }
@@ -436,6 +441,10 @@ pub fn state(
     })
 }
 
+/// Slots in which a statement says something of its own: its digest and end, the token, what pays, what confirmation of
+/// payee answered, that nothing real moves. A handoff cannot put words into our mouth with them.
+pub(crate) const READBACKS_OWN: [&str; 6] = ["h", "exp", "x_tok", "x_dbtr", "x_cop", "x_sim"];
+
 /// The slots a readback echoes beside the execution slots: `ask`, `due`, what the handoff named in `rb=`, and under
 /// `rb=all` every slot (RW1 specification §5.1).
 fn echoed<'a>(message: &'a Message<'a>) -> Vec<(&'a str, Cow<'a, str>)> {
@@ -444,8 +453,7 @@ fn echoed<'a>(message: &'a Message<'a>) -> Vec<(&'a str, Cow<'a, str>)> {
     message
         .slots
         .iter()
-        // `h`, `exp` and `x_tok` are the readback's own; a handoff cannot put words into our mouth with them.
-        .filter(|(key, _)| !matches!(*key, "rb" | "p" | "acc" | "keys" | "exp" | "h" | "x_tok"))
+        .filter(|(key, _)| !matches!(*key, "rb" | "p" | "acc" | "keys") && !READBACKS_OWN.contains(key))
         .filter(|(key, _)| all || matches!(*key, "ask" | "due") || named(key))
         .map(|(key, value)| (key, value.show()))
         .collect()
@@ -573,6 +581,7 @@ pub fn closed(line: String, line_id: String, at: Timestamp, offer: Option<Offer>
         notes: Vec::new(),
         receipt: None,
         superseded: false,
+        audit: None,
     }
 }
 

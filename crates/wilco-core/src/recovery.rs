@@ -22,6 +22,8 @@ pub enum Step {
     TakeOver(ActId),
     /// Ask the counterparty what became of it.
     LookUp(ActId),
+    /// It was closed because nobody found it: ask the counterparty once more whether that was right.
+    Audit(ActId),
     /// It is being executed here: its own task will settle it.
     Leave(ActId),
 }
@@ -61,6 +63,14 @@ fn step(act: &Act, owners: &Owners<'_>, now: Timestamp) -> Option<Step> {
                 return Some(Step::TakeOver(act.act_id));
             }
             Some(Step::LookUp(act.act_id))
+        }
+        Stage::Failed(closed) if closed.audit.is_some_and(|audit| now >= audit.next_at) => {
+            let leave = owners.in_flight.contains(&act.act_id);
+            Some(if leave {
+                Step::Leave(act.act_id)
+            } else {
+                Step::Audit(act.act_id)
+            })
         }
         Stage::Done(_) | Stage::Failed(_) | Stage::Cancelled(_) | Stage::Refused(_) => None,
     }

@@ -5,7 +5,7 @@
 
 use rw1::{Kind, Profiles};
 
-use crate::act::{Claim, Closed, Execution, StoredProblem};
+use crate::act::{Audit, Claim, Closed, Execution, StoredProblem};
 use crate::journal::{Entry, OURSELVES};
 use crate::lines::{self, Reply};
 use crate::quiescence::{Absence, absence, last_byte_by};
@@ -49,6 +49,8 @@ pub enum News {
         /// In the counterparty's words or ours.
         text: String,
     },
+    /// A lookup was answered: it stands at the counterparty, but how it ended was not said.
+    LookupExists(String),
     /// A lookup was not answered, or in words nobody listed.
     LookupUnknown(String),
 }
@@ -85,9 +87,11 @@ pub fn settle(
         News::Executed(executed) => done(profiles, act, execution, executed, heard, now)?,
         News::NotDone { why, text } => not_done(profiles, act, execution, why, text, heard, now)?,
         News::Accepted(accepted) => accepted_so_far(act, execution, accepted, pace, heard, now),
-        News::CallUnknown(_) | News::OwnerDead(_) | News::LookupAbsent { .. } | News::LookupUnknown(_) => {
-            still_open(profiles, act, execution, news, contract, pace, heard, now)?
-        }
+        News::CallUnknown(_)
+        | News::OwnerDead(_)
+        | News::LookupAbsent { .. }
+        | News::LookupExists(_)
+        | News::LookupUnknown(_) => still_open(profiles, act, execution, news, contract, pace, heard, now)?,
     };
     Ok(Some(change))
 }
@@ -103,6 +107,7 @@ impl News {
             News::CallUnknown(_) => "call_unknown",
             News::OwnerDead(_) => "owner_dead",
             News::LookupAbsent { .. } => "lookup_absent",
+            News::LookupExists(_) => "lookup_exists",
             News::LookupUnknown(_) => "lookup_unknown",
         }
     }
@@ -120,7 +125,10 @@ impl News {
             News::LookupAbsent { asked_at, text } => {
                 serde_json::json!({ "asked_at": asked_at.to_rfc3339(), "text": text })
             }
-            News::CallUnknown(text) | News::OwnerDead(text) | News::LookupUnknown(text) => {
+            News::CallUnknown(text)
+            | News::OwnerDead(text)
+            | News::LookupExists(text)
+            | News::LookupUnknown(text) => {
                 serde_json::json!({ "text": text })
             }
         }
@@ -204,6 +212,7 @@ fn done(
         notes,
         receipt: executed.receipt.clone(),
         superseded: false,
+        audit: None,
     });
     Ok(Change {
         expect: Expect::Version(act.version),
@@ -313,6 +322,7 @@ pub fn fail(
         notes: Vec::new(),
         receipt: None,
         superseded: false,
+        audit: None,
     })
 }
 
@@ -378,31 +388,33 @@ fn still_open(
             }
             progress.reason = format!("not found yet: {text}");
         }
+        News::LookupExists(text) => {
+            progress.lookups += 1;
+            progress.exists = true;
+            progress.absent_at.clear();
+            progress.reason.clone_from(text);
+        }
         News::LookupUnknown(text) => {
             progress.lookups += 1;
             progress.reason = format!("lookup not answered: {text}");
         }
         News::Executed(_) | News::Accepted(_) | News::NotDone { .. } => {}
     }
-    if matches!(news, News::LookupAbsent { .. } | News::LookupUnknown(_)) {
-        // The counterparty said before that it has it: a lookup that finds nothing contradicts it and proves nothing.
-        let judged = if progress.accepted {
-            Absence::NeverByLookup
-        } else {
-            absence(contract, progress, execution.claim.claimed_at)
-        };
+    let looked = matches!(
+        news,
+        News::LookupAbsent { .. } | News::LookupExists(_) | News::LookupUnknown(_)
+    );
+    if looked {
+        let judged = absence(contract, progress, execution.claim.claimed_at);
         let pause = now.plus_seconds(pause_s(pace, progress.lookups));
         match judged {
             Absence::Proved => {
-                return not_done(
-                    profiles,
-                    act,
-                    &execution,
-                    "ERR",
-                    "no trace of it at the counterparty",
-                    heard,
-                    now,
-                );
+                let text = "no trace of it at the counterparty";
+                let mut change = not_done(profiles, act, &execution, "ERR", text, heard, now)?;
+                if let Stage::Failed(closed) = &mut change.act.stage {
+                    closed.audit = Some(first_audit(contract, pace, now));
+                }
+                return Ok(change);
             }
             // Looked at as soon as a lookup could prove it, if that is sooner; an instant that has passed hurries
             // nothing, or a counterparty that does not answer would be asked every second.
@@ -433,6 +445,77 @@ fn still_open(
         act: next,
         entries,
     })
+}
+
+/// How often a close concluded from lookups is looked at again, with pauses that double.
+const MOST_AUDITS: u32 = 12;
+const LONGEST_AUDIT_PAUSE_S: i64 = 6 * 3600;
+
+fn first_audit(contract: &Contract, pace: Pace, now: Timestamp) -> Audit {
+    let pause_s = i64::from(contract.settle_window_s).max(pace.first_s).max(1);
+    Audit {
+        next_at: now.plus_seconds(pause_s),
+        looks: 0,
+    }
+}
+
+/// The write after a failed act was looked at again and nothing new was found; `None` where it is not under audit.
+/// News that it stands at the counterparty after all is [`evidence`], not this.
+#[must_use]
+pub fn audited(act: &Act, contract: &Contract, now: Timestamp) -> Option<Change> {
+    let mut next = act.clone();
+    let Stage::Failed(closed) = &mut next.stage else {
+        return None;
+    };
+    let looks = closed.audit?.looks + 1;
+    let pause_s = i64::from(contract.settle_window_s)
+        .max(1)
+        .saturating_mul(1 << looks.min(16))
+        .min(LONGEST_AUDIT_PAUSE_S);
+    closed.audit = (looks < MOST_AUDITS).then(|| Audit {
+        next_at: now.plus_seconds(pause_s),
+        looks,
+    });
+    Some(Change {
+        expect: Expect::Version(act.version),
+        act: next,
+        entries: Vec::new(),
+    })
+}
+
+/// The write that keeps news about a closed act. Where it says the opposite of the closing line, the act is marked
+/// and no longer looked at; the closing line is never replaced and no second one enters the thread.
+#[must_use]
+pub fn evidence(act: &Act, news: &News) -> Change {
+    let mut next = act.clone();
+    if contradicts(act, news) {
+        if let Stage::Failed(closed) | Stage::Done(closed) = &mut next.stage {
+            closed.verdict = Some(Verdict::Contradicted);
+            closed.audit = None;
+            closed
+                .notes
+                .push(format!("later evidence contradicts this: {}", news.name()));
+        }
+    }
+    let detail = serde_json::json!({ "news": news.name(), "heard": news.detail() });
+    Change {
+        expect: Expect::Version(act.version),
+        act: next,
+        entries: vec![Entry::event("late_evidence", detail, OURSELVES)],
+    }
+}
+
+/// Whether news about a closed act says the opposite of its closing line.
+#[must_use]
+pub fn contradicts(act: &Act, news: &News) -> bool {
+    match &act.stage {
+        Stage::Failed(_) => matches!(
+            news,
+            News::Executed(_) | News::Accepted(_) | News::LookupExists(_)
+        ),
+        Stage::Done(_) => matches!(news, News::NotDone { .. }),
+        _ => false,
+    }
 }
 
 const MAX_ABSENT_KEPT: usize = 8;
@@ -484,6 +567,13 @@ pub fn settled_by_operator(
             return Err(Refusal::new(Reason::Refused, text).retry_after(wait));
         }
         Some(_) => {}
+    }
+    if !done_ && (execution.progress.exists || execution.progress.accepted) {
+        let text = format!(
+            "the counterparty has it ({}): it cannot be settled as not done. Ask the counterparty how it ended",
+            execution.progress.reason
+        );
+        return Err(Refusal::new(Reason::Refused, text));
     }
     let word = Entry::event(
         "settled_by_operator",

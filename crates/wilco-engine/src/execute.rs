@@ -5,10 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use wilco_adapter::{Outcome, Permit, Report};
-use wilco_core::journal::{Entry, OURSELVES};
 use wilco_core::settle::{Executed, News, Pace};
 use wilco_core::write::Taken;
-use wilco_core::{Act, ActId, Change, Durable, Expect, Reason, Refusal, Stage, Verdict, Written};
+use wilco_core::{Act, ActId, Durable, Reason, Refusal, Stage, Verdict, Written};
 
 use crate::commit::news_of;
 use crate::engine::{Engine, Place, StoreClock};
@@ -163,38 +162,15 @@ fn tell(engine: &Engine, before: &Act, after: &Act) {
     }
 }
 
-/// News about an act that is closed already: kept, and, where it contradicts the close, shouted about. The closing
-/// line is never replaced and no second one enters the thread.
+/// Keeps news about an act that is closed already, and shouts where it contradicts the close.
 async fn evidence(engine: &Arc<Engine>, act: &Act, news: &News) -> Result<Option<Act>, Refusal> {
-    let contradicts = matches!(
-        (&act.stage, news),
-        (Stage::Failed(_), News::Executed(_) | News::Accepted(_)) | (Stage::Done(_), News::NotDone { .. })
-    );
     let (before, heard) = (act.clone(), news.clone());
     let written = engine
-        .write(move |_| {
-            let mut next = before.clone();
-            if contradicts && let Stage::Failed(closed) | Stage::Done(closed) = &mut next.stage {
-                closed.verdict = Some(Verdict::Contradicted);
-                closed
-                    .notes
-                    .push(format!("later evidence contradicts this: {}", heard.name()));
-            }
-            let entry = Entry::event(
-                "late_evidence",
-                serde_json::json!({ "news": heard.name(), "heard": heard.detail() }),
-                OURSELVES,
-            );
-            Ok(vec![Change {
-                expect: Expect::Version(before.version),
-                act: next,
-                entries: vec![entry],
-            }])
-        })
+        .write(move |_| Ok(vec![wilco_core::settle::evidence(&before, &heard)]))
         .await?;
     match written {
         Written::Advanced { mut acts, .. } => {
-            if contradicts {
+            if wilco_core::settle::contradicts(act, news) {
                 engine.stats.mismatches.fetch_add(1, Ordering::Relaxed);
                 tracing::error!(act = %act.act_id, "later evidence contradicts the closing line: a person must look");
             }

@@ -275,8 +275,10 @@ async fn undone(
         .await
         .map_err(store_refusal)?;
     let not_one = |text: String| Ok(Err(("SCOPE", text)));
-    let Some((target, _)) = found else {
-        return not_one(format!("ctx: {dn} is no line of this thread"));
+    // What is another sender's is answered like what is not there.
+    let theirs = |target: &Act| target.handoff.sender == act.handoff.sender;
+    let Some((target, _)) = found.filter(|(target, _)| theirs(target)) else {
+        return not_one(format!("ctx: {dn} is no line of yours in this thread"));
     };
     let Stage::Done(Closed {
         line,
@@ -290,12 +292,6 @@ async fn undone(
     };
     if line_id != dn {
         return not_one(format!("ctx: {dn} is not a DN; the DN is {line_id}"));
-    }
-    if target.handoff.sender != act.handoff.sender {
-        return Ok(Err((
-            "PERM",
-            format!("ctx: {dn} closed a handoff of another sender"),
-        )));
     }
     if target.handoff.profile != act.handoff.profile {
         return not_one(format!(

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use wilco_adapter::Found;
 use wilco_core::recovery::{Owners, Step, plan};
 use wilco_core::settle::News;
-use wilco_core::{Act, ActId, Reason, Refusal};
+use wilco_core::{Act, ActId, Claim, Frozen, Reason, Refusal};
 
 use crate::engine::Engine;
 use crate::execute::{executed, record};
@@ -52,7 +52,7 @@ fn carry_out(engine: &Arc<Engine>, due: &[Act]) {
     for step in plan_for(engine, due, &engine.running.snapshot()) {
         let act_id = match step {
             Step::Leave(_) => continue,
-            Step::Expire(id) | Step::TakeOver(id) | Step::LookUp(id) => id,
+            Step::Expire(id) | Step::TakeOver(id) | Step::LookUp(id) | Step::Audit(id) => id,
         };
         // While this step runs, the next round leaves the act alone. A step that panics is found due again.
         let Some(in_hand) = engine.running.enter(act_id) else {
@@ -91,6 +91,7 @@ async fn take(engine: &Arc<Engine>, act_id: ActId) -> Result<(), Refusal> {
             look_up(engine, act).await
         }
         Some(Step::LookUp(_)) => look_up(engine, act).await,
+        Some(Step::Audit(_)) => audit(engine, act).await,
     }
 }
 
@@ -99,7 +100,42 @@ async fn look_up(engine: &Arc<Engine>, act: Act) -> Result<(), Refusal> {
     let Some(execution) = act.execution() else {
         return Ok(());
     };
-    let frozen = &execution.offer.frozen;
+    match ask(engine, &act, &execution.offer.frozen, &execution.claim).await? {
+        Some(news) => record(engine, act.act_id, &news).await.map(drop),
+        None => Ok(()),
+    }
+}
+
+/// Asks the counterparty once more about an act that was closed because nobody found it.
+async fn audit(engine: &Arc<Engine>, act: Act) -> Result<(), Refusal> {
+    let Some((offer, claim)) = act.closed().and_then(|c| c.offer.as_ref().zip(c.claim.as_ref())) else {
+        return Ok(());
+    };
+    let Some(news) = ask(engine, &act, &offer.frozen, claim).await? else {
+        return Ok(());
+    };
+    if wilco_core::settle::contradicts(&act, &news) {
+        return record(engine, act.act_id, &news).await.map(drop);
+    }
+    let contract = engine.contract_for(&act, &offer.frozen);
+    let before = act.clone();
+    engine
+        .write(move |now| {
+            Ok(wilco_core::settle::audited(&before, &contract, now)
+                .into_iter()
+                .collect())
+        })
+        .await
+        .map(drop)
+}
+
+/// What the counterparty says of an act; `None` where the daemon is stopping.
+async fn ask(
+    engine: &Arc<Engine>,
+    act: &Act,
+    frozen: &Frozen,
+    claim: &Claim,
+) -> Result<Option<News>, Refusal> {
     let Some(slot) = engine.slot_named(&frozen.adapter) else {
         return Err(Refusal::new(
             Reason::AdapterDown,
@@ -108,24 +144,21 @@ async fn look_up(engine: &Arc<Engine>, act: Act) -> Result<(), Refusal> {
     };
     let _place = tokio::select! {
         place = slot.place_for_claimed() => place,
-        () = engine.stopping().cancelled() => return Ok(()),
+        () = engine.stopping().cancelled() => return Ok(None),
     };
     engine.stats.lookups.fetch_add(1, Ordering::Relaxed);
     let asked_at = engine.keeper.now();
-    let found = slot
-        .adapter
-        .lookup(act.act_id, frozen, execution.claim.claimed_at)
-        .await;
+    let found = slot.adapter.lookup(act.act_id, frozen, claim.claimed_at).await;
     slot.heard(match &found {
         Found::Unknown(text) => Some(text.clone()),
         _ => None,
     });
-    let news = match found {
+    Ok(Some(match found {
         Found::Executed(report) => News::Executed(executed(report)),
         Found::Accepted(report) => News::Accepted(executed(report)),
         Found::Rejected(text) => News::NotDone { why: "ERR", text },
+        Found::Exists(text) => News::LookupExists(text),
         Found::Absent(text) => News::LookupAbsent { asked_at, text },
         Found::Unknown(text) => News::LookupUnknown(text),
-    };
-    record(engine, act.act_id, &news).await.map(drop)
+    }))
 }

@@ -285,6 +285,11 @@ fn a_yes_to_other_values_than_those_stated_is_no_yes() {
         ("amt=5100.00", "amt"),
         ("acct=40-12-88/61102983", "acct"),
         ("item=inv:OTHER", "item"),
+        // What pays is stated too, and what was never stated cannot be confirmed.
+        ("x_dbtr=99-99-99/99999999", "x_dbtr"),
+        ("x_cop=no_match", "x_cop"),
+        ("dec=HOLD", "dec"),
+        ("net=1.00", "net"),
     ] {
         let refused = refusal(&act, 1, &digest, &with(slot));
         assert_eq!(refused.reason, Reason::Malformed);

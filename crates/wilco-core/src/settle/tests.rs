@@ -569,3 +569,65 @@ fn done_by_a_persons_word_carries_every_value_from_the_statement_and_says_so() {
         "the frozen statement itself is untouched"
     );
 }
+
+// ---- what was seen once, and what is looked at again
+
+#[test]
+fn what_was_seen_at_the_counterparty_is_never_absent_again() {
+    let seen = apply(&over(), &News::LookupExists("consent is Consumed".into()), 21);
+    assert_eq!(seen.state(), State::InDoubt);
+    let mut act = seen.clone();
+    for second in [30, 100, 200, 400, 4_000] {
+        act = apply(&act, &absent(second), second);
+        assert_eq!(act.state(), State::InDoubt, "at {second}: still in doubt");
+    }
+    let refused = word(&act, false, 100_000).expect_err("a person cannot say it did not happen either");
+    assert!(
+        refused.text.contains("the counterparty has it"),
+        "{}",
+        refused.text
+    );
+    assert!(word(&act, true, 100_000).is_ok());
+}
+
+#[test]
+fn a_close_concluded_from_lookups_is_looked_at_again_and_contradicted_by_what_turns_up() {
+    let failed = apply(&apply(&over(), &absent(21), 21), &absent(81), 81);
+    assert_eq!(failed.state(), State::Failed);
+    let due = failed.due_at().expect("looked at again");
+    assert!(due > at(81));
+    let looked = audited(&failed, &a_contract(), due).expect("under audit").act;
+    assert!(looked.due_at().is_some_and(|next| next > due), "later and later");
+    assert_eq!(looked.closed().map(|c| &c.line), failed.closed().map(|c| &c.line));
+    for news in [
+        News::Executed(shown()),
+        News::Accepted(shown()),
+        News::LookupExists("there".into()),
+    ] {
+        assert!(contradicts(&looked, &news));
+        let marked = evidence(&looked, &news).act;
+        let closed = marked.closed().expect("closed");
+        assert_eq!(closed.verdict, Some(Verdict::Contradicted));
+        assert_eq!(
+            closed.line,
+            failed.closed().expect("closed").line,
+            "the line stands"
+        );
+        assert_eq!(marked.due_at(), None);
+    }
+    let mut act = looked;
+    for _ in 0..20 {
+        let Some(due) = act.due_at() else { break };
+        act = audited(&act, &a_contract(), due).expect("under audit").act;
+    }
+    assert_eq!(act.due_at(), None, "an audit ends");
+}
+
+#[test]
+fn what_the_counterparty_refused_in_words_needs_no_audit() {
+    let news = News::NotDone {
+        why: "ERR",
+        text: "no funds".into(),
+    };
+    assert_eq!(apply(&an_executing_act(), &news, 20).due_at(), None);
+}

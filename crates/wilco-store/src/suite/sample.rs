@@ -187,6 +187,7 @@ pub fn done(mut act: Act, at: Timestamp) -> Act {
         notes: Vec::new(),
         receipt: Some("dp-1".to_owned()),
         superseded: false,
+        audit: None,
     });
     act
 }
