@@ -568,12 +568,22 @@ pub fn settled_by_operator(
         }
         Some(_) => {}
     }
-    if !done_ && (execution.progress.exists || execution.progress.accepted) {
+    // It may still have come to nothing there (an order that was refused later). Only who asked the counterparty
+    // about this very order can know, and shows it by naming it.
+    let seen = execution.progress.exists || execution.progress.accepted;
+    let name = execution
+        .progress
+        .receipt
+        .clone()
+        .or_else(|| execution.offer.frozen.placed.clone())
+        .unwrap_or_else(|| act.act_id.to_string());
+    if !done_ && seen && !evidence.contains(&name) {
         let text = format!(
-            "the counterparty has it ({}): it cannot be settled as not done. Ask the counterparty how it ended",
+            "the counterparty was seen to have it ({}): ask there how {name} ended; evidence that it was not done must \
+             name it",
             execution.progress.reason
         );
-        return Err(Refusal::new(Reason::Refused, text));
+        return Err(Refusal::new(Reason::Refused, text).in_field("evidence"));
     }
     let word = Entry::event(
         "settled_by_operator",

@@ -285,6 +285,12 @@ impl Engine {
         if !act.handoff.profile.is_empty() && self.profiles.get(&act.handoff.profile).is_none() {
             missing.push(format!("profile {}", act.handoff.profile));
         }
+        let token = act.tokens.iter().find(|t| t.attempt == act.attempt);
+        if let Some(token) = token
+            && !self.keys.iter().any(|k| k.id == token.key_id)
+        {
+            missing.push(format!("token key {} (its line in token.key)", token.key_id));
+        }
         missing
     }
 

@@ -232,7 +232,8 @@ async fn context(engine: &Arc<Engine>, act: &Act) -> Result<Context, Refusal> {
         return Ok(Context::Go(Box::default()));
     };
     let mut go = Go::default();
-    if let Some(re) = message.re {
+    // What `re=` names was dealt with when the handoff came; a next attempt does not do it again.
+    if let Some(re) = message.re.filter(|_| act.attempt == 0) {
         let target = engine
             .keeper
             .act_by_message(&act.thread, re)

@@ -581,13 +581,22 @@ fn what_was_seen_at_the_counterparty_is_never_absent_again() {
         act = apply(&act, &absent(second), second);
         assert_eq!(act.state(), State::InDoubt, "at {second}: still in doubt");
     }
-    let refused = word(&act, false, 100_000).expect_err("a person cannot say it did not happen either");
-    assert!(
-        refused.text.contains("the counterparty has it"),
-        "{}",
-        refused.text
-    );
+    let refused =
+        word(&act, false, 100_000).expect_err("a person must name the order to say it came to nothing");
+    assert!(refused.text.contains("consent-1"), "{}", refused.text);
     assert!(word(&act, true, 100_000).is_ok());
+    let asked = "the bank says that the order of consent-1 was refused";
+    let settled = settled_by_operator(
+        &profiles(),
+        &act,
+        &a_contract(),
+        false,
+        asked,
+        "duty",
+        at(100_000),
+    )
+    .expect("settled");
+    assert_eq!(settled.act.state(), State::Failed);
 }
 
 #[test]
