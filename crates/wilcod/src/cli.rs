@@ -140,13 +140,7 @@ async fn run_lab(args: LabArgs) -> Result<(), String> {
     options.manual = args.manual;
     options.today = args.today;
     options.settle_after_s = u64::from(args.settle_after);
-    std::fs::create_dir_all(&args.data).map_err(|source| {
-        files::FileError::Write {
-            path: args.data.clone(),
-            source,
-        }
-        .to_string()
-    })?;
+    files::folder(&args.data).map_err(|e| e.to_string())?;
     options.token = lab::token(&args.data).map_err(|e| e.to_string())?;
     let lab = wilco_lab::start(options)
         .await

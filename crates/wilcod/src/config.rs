@@ -218,7 +218,7 @@ pub fn load(data: &Path, named: Option<&Path>) -> Result<Config, ConfigError> {
             let text = match files::read(&path)? {
                 Some(text) => text,
                 None => {
-                    files::write_whole(&path, 0o644, DEFAULT_TEXT)?;
+                    files::write_whole(&path, 0o600, DEFAULT_TEXT)?;
                     DEFAULT_TEXT.to_owned()
                 }
             };

@@ -179,11 +179,13 @@ async fn start_on(
         keeper: Arc::clone(&keeper),
         adapters,
         profiles: profiles.clone(),
-        token_keys,
+        token_keys: token_keys.keys.clone(),
         chance: Arc::new(Ids::new()?),
         config: config.engine(options.orphan),
     };
     let engine = Engine::start(parts).await?;
+    // Not before: the engine refuses to start where open acts need a key that is not there.
+    token_keys.keep()?;
     let app = Arc::new(App::new(engine, identity, Arc::new(profiles)));
     let (router, health) = router(&app, &config)?;
     health.tell().await;

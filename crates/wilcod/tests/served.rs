@@ -1,6 +1,7 @@
 //! The served port itself: what answers on it, to which wire, and within which limits. The stories of payments are
 //! told elsewhere; here a daemon is started in this process, on a folder of its own.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use reqwest::StatusCode;
@@ -476,6 +477,77 @@ async fn a_folder_has_one_daemon_and_says_where() {
         .expect("starts again");
     let house = House { running, folder };
     assert_eq!(house.key("viewer"), key);
+    house.end().await;
+}
+
+/// In a folder that others may look into, what the daemon makes is its owner's alone.
+#[tokio::test]
+async fn what_is_made_is_the_owners_alone() {
+    let folder = Folder(std::env::temp_dir().join(format!("wilcod-served-{}", uuid())));
+    std::fs::create_dir(&folder.0).expect("a folder");
+    std::fs::set_permissions(&folder.0, std::fs::Permissions::from_mode(0o755)).expect("chmod");
+    // As at a first start, with the lab.
+    let running = wilcod::start(ServeOptions::new(&folder.0)).await.expect("starts");
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(&folder.0).expect("reads") {
+        let entry = entry.expect("reads");
+        let mode = entry.metadata().expect("there").permissions().mode();
+        let name = entry.file_name().into_string().expect("UTF-8");
+        assert_eq!(mode & 0o077, 0, "{name}: {mode:o}");
+        names.push(name);
+    }
+    for name in [
+        "wilco.sqlite",
+        "wilco.sqlite-wal",
+        "wilco.sqlite-shm",
+        "lab",
+        "run.json",
+        "wilcod.toml",
+    ] {
+        assert!(names.iter().any(|n| n == name), "{name} in {names:?}");
+    }
+    running.stop().await;
+}
+
+/// Open acts need the key their tokens were made with: without it nothing starts, and nothing takes its place.
+#[tokio::test]
+async fn a_lost_token_key_is_missed_by_name() {
+    let house = House::new("", "").await;
+    let (status, body) = house.post("/v1/prepare", &json!({"ho": HO})).await;
+    assert_eq!(status, StatusCode::OK, "{body}");
+    let House { running, folder } = house;
+    running.stop().await;
+    let path = folder.0.join("token.key");
+    let kept = read(&folder.0, "token.key");
+    let id = kept
+        .lines()
+        .find_map(|line| line.split_once(' ').filter(|(id, _)| *id != "#"))
+        .expect("a key")
+        .0;
+    std::fs::remove_file(&path).expect("removed");
+
+    for _ in 0..2 {
+        let refused = wilcod::start(ServeOptions::new(&folder.0))
+            .await
+            .map(|_| ())
+            .expect_err("the key is lost")
+            .to_string();
+        assert!(
+            refused.contains(&format!("token key {id}")) && refused.contains("token.key"),
+            "{refused}"
+        );
+        assert!(!refused.contains('\n') && !path.exists(), "{refused}");
+    }
+    // Put back, it serves the same token.
+    std::fs::write(&path, &kept).expect("written");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("chmod");
+    let running = wilcod::start(ServeOptions::new(&folder.0)).await.expect("starts");
+    let house = House { running, folder };
+    let (_, again) = house.post("/v1/prepare", &json!({"ho": HO})).await;
+    assert_eq!(
+        (&again["token"], &again["replayed"]),
+        (&body["token"], &json!(true))
+    );
     house.end().await;
 }
 
