@@ -110,6 +110,7 @@ impl SqliteKeeper {
         } = options;
         open::folder(&dir)?;
         let lock = Arc::new(lock::take(&dir)?);
+        open::file(&dir)?;
         let mut connection = open::write_connection(&dir).await?;
         open::migrate(&mut connection.db, &dir).await?;
         let highest = open::highest(&mut connection.db).await?;
