@@ -488,14 +488,14 @@ pub fn audited(act: &Act, contract: &Contract, now: Timestamp) -> Option<Change>
 #[must_use]
 pub fn evidence(act: &Act, news: &News) -> Change {
     let mut next = act.clone();
-    if contradicts(act, news) {
-        if let Stage::Failed(closed) | Stage::Done(closed) = &mut next.stage {
-            closed.verdict = Some(Verdict::Contradicted);
-            closed.audit = None;
-            closed
-                .notes
-                .push(format!("later evidence contradicts this: {}", news.name()));
-        }
+    if contradicts(act, news)
+        && let Stage::Failed(closed) | Stage::Done(closed) = &mut next.stage
+    {
+        closed.verdict = Some(Verdict::Contradicted);
+        closed.audit = None;
+        closed
+            .notes
+            .push(format!("later evidence contradicts this: {}", news.name()));
     }
     let detail = serde_json::json!({ "news": news.name(), "heard": news.detail() });
     Change {

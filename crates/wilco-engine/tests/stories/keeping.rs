@@ -79,6 +79,32 @@ async fn everyone_sees_their_own_and_what_is_not_yours_is_unknown() {
     let nowhere = house.engine.thread(&sender("auditor"), "nowhere", None).await;
     assert_eq!(thread.expect_err("not theirs"), nowhere.expect_err("unknown"));
     assert!(house.engine.thread(&scheduler(), "scheduler", None).await.is_ok());
+
+    // In a thread that several share, each sees its own lines; whoever watches over all sees them all.
+    let guest = ho_of("auditor", 7);
+    house
+        .prepare_as(&sender("auditor"), "scheduler", &guest)
+        .await
+        .expect("prepared");
+    let shown = async |caller: &wilco_engine::Caller| {
+        let view = house.engine.thread(caller, "scheduler", None).await;
+        let view = view.expect("a thread");
+        assert_eq!(view.problems, []);
+        view.lines
+    };
+    assert!(
+        shown(&scheduler())
+            .await
+            .iter()
+            .all(|line| !line.contains("auditor"))
+    );
+    assert!(
+        shown(&sender("auditor"))
+            .await
+            .iter()
+            .all(|line| !line.contains("scheduler"))
+    );
+    assert_eq!(shown(&duty()).await.len(), 4);
 }
 
 #[tokio::test]

@@ -294,3 +294,24 @@ async fn a_reissue_racing_the_confirmation_leaves_one_of_them() {
     }
     println!("{done} done, {superseded} superseded");
 }
+
+#[tokio::test]
+async fn a_successor_whose_statement_ran_out_is_stated_again_and_only_one_succeeds() {
+    let house = house().await;
+    let first = house.prepare(&ho(1)).await;
+    let rb = id_of(&first.statement);
+    let successor = house.prepare(&reissue(2, &rb)).await;
+    assert_eq!(
+        why(&house.prepare(&reissue(3, &rb)).await.reply).0,
+        "DUP",
+        "superseded once"
+    );
+    house.clock().advance(360);
+    let again = house.prepare(&reissue(2, &rb)).await;
+    assert_eq!(
+        (again.act.act_id, again.act.attempt, again.act.state()),
+        (successor.act.act_id, 2, State::Prepared)
+    );
+    assert_eq!(house.commit(yes(&again, 4)).await.act.state(), State::Done);
+    house.assert_thread_is_sound().await;
+}
