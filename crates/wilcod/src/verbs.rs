@@ -16,7 +16,7 @@ use crate::app::{App, Seen};
 use crate::metrics::Verb;
 
 /// The longest thread name, in bytes.
-const THREAD_MAX: usize = 256;
+const THREAD_MAX: usize = 200;
 /// The longest token, digest, message id or page token, in bytes.
 const WORD_MAX: usize = 512;
 /// The longest evidence, in characters.

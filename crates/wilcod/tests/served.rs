@@ -436,6 +436,20 @@ async fn what_does_not_exist_is_said_in_the_callers_own_wire() {
         body["error"].as_str().is_some_and(|e| e.contains("/v2/prepare")),
         "{body}"
     );
+    for path in ["/v1/threads/%ff", "/v1/acts/%ff"] {
+        let answer = reqwest::Client::new()
+            .get(format!("{}{path}", house.running.url))
+            .bearer_auth(house.key("scheduler"))
+            .send()
+            .await
+            .expect("an answer");
+        assert_eq!(answer.status().as_u16(), 422, "{path}");
+        let body: Value = answer.json().await.expect("JSON");
+        assert_eq!(
+            (&body["reason"], &body["field"]),
+            (&json!("MALFORMED"), &json!("path"))
+        );
+    }
     let answer = reqwest::get(format!("{}/v1/prepare", house.running.url))
         .await
         .expect("an answer");
