@@ -89,7 +89,24 @@ pub fn decide(profiles: &Profiles, act: &Act, quoted: Quoted<'_>) -> Result<Next
         Stage::Executing(_) | Stage::InDoubt(_) => return Ok(Next::Join),
         _ => {}
     }
+    same_profile(profiles, act, offer)?;
     confirmation(profiles, act, offer, quoted.confirmation)
+}
+
+/// A statement is confirmed under the profile it was made under: another one might name other execution slots, and the
+/// done report would be judged by it.
+fn same_profile(profiles: &Profiles, act: &Act, offer: &Offer) -> Result<(), Refusal> {
+    let frozen = offer.frozen.profile_digest.as_str();
+    let current = profiles.get(&act.handoff.profile).map_or("", |p| p.digest());
+    if frozen.is_empty() || frozen == current {
+        return Ok(());
+    }
+    let text = format!(
+        "profile {} has changed since this was stated; once the statement lapses at {}, prepare the handoff again",
+        act.handoff.profile,
+        offer.expires_at.to_rfc3339()
+    );
+    Err(Refusal::new(Reason::Lapsed, text).with_line(&offer.statement))
 }
 
 fn first_problem(offer: &Offer) -> &str {

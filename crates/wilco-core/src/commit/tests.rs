@@ -407,3 +407,29 @@ fn the_claim_names_its_owner_and_is_looked_at_again_when_it_should_be_over() {
     assert_eq!(execution.progress.over_since, None, "the call is not over yet");
     assert_eq!(change.act.act_id, ActId::new(NOON, [9; 10]));
 }
+
+#[test]
+fn a_statement_is_confirmed_under_the_profile_it_was_made_under() {
+    let stated_under = |digest: &str| {
+        let mut offer = an_offer();
+        offer.frozen.profile_digest = digest.to_owned();
+        Act {
+            stage: Stage::Prepared(offer),
+            ..a_prepared_act()
+        }
+    };
+    let (digest, confirmation) = right();
+    let profiles = crate::testing::profiles();
+    let current = profiles.get("pay").expect("pay").digest();
+    assert!(matches!(
+        ask(&stated_under(current), 1, &digest, &confirmation),
+        Ok(Next::Claim(_))
+    ));
+    let refused = refusal(&stated_under("another"), 1, &digest, &confirmation);
+    assert_eq!(refused.reason, Reason::Lapsed);
+    assert!(
+        refused.text.contains("profile pay has changed"),
+        "{}",
+        refused.text
+    );
+}
