@@ -1,5 +1,5 @@
 //! The disk is full: what cannot be written is not done, and what was done is not forgotten. A store whose last write
-//! went wrong and that cannot be read back serves nothing more until it is started again.
+//! went wrong and that cannot be read back takes no writes until it can be read back and written to again.
 
 use wilco_api::v1::State;
 use wilco_tests::lab::PAYMENTS;

@@ -2,8 +2,8 @@
 //!
 //! | state | meaning | leaves by |
 //! |---|---|---|
-//! | `prepared` | a live statement waits for a confirmation | commit, cancel, expiry, decline |
-//! | `held` | stated and shown, cannot be confirmed | cancel, handoff expiry |
+//! | `prepared` | a live statement waits for a confirmation | commit, cancel, expiry, decline, a newer handoff that names it |
+//! | `held` | stated and shown, cannot be confirmed | cancel, handoff expiry, a newer handoff that names it |
 //! | `lapsed` | the statement expired or was declined; the handoff is still open | prepare, cancel, handoff expiry |
 //! | `executing` | claimed; the adapter may be acting, or the counterparty accepted and has not finished | outcome |
 //! | `in_doubt` | the outcome is unknown | lookup, late answer, operator |
@@ -50,7 +50,7 @@ pub struct Act {
     pub undo_of: Option<ActId>,
     /// SHA-256 (hex) over the slots that make two acts alike, where the profile names them.
     pub likeness: Option<String>,
-    /// Cancels that wait for the truth.
+    /// Cancels that wait for the truth; in a tombstone the first cancel, already answered, until its handoff comes.
     pub waiting: Vec<WaitingCancel>,
     /// Where it stands.
     pub stage: Stage,
@@ -154,7 +154,7 @@ impl State {
         State::ALL.into_iter().find(|s| s.as_str() == word)
     }
 
-    /// Whether nothing more can happen to the act.
+    /// Whether its closing line stands: nothing can happen to it but that evidence marks it.
     #[must_use]
     pub fn is_final(self) -> bool {
         matches!(
@@ -345,8 +345,7 @@ pub struct Closed {
     pub notes: Vec<String>,
     /// The counterparty's own id for what it did.
     pub receipt: Option<String>,
-    /// Which refusal of the errors table a caller that still wants to commit gets; for a closed act that is not done
-    /// or failed.
+    /// Whether a newer handoff took its place: a commit then hears `SUPERSEDED`, not `REFUSED`.
     pub superseded: bool,
     /// For a failed act whose absence was concluded from lookups: when to look again whether that was right.
     #[serde(default)]
@@ -408,7 +407,8 @@ impl Act {
         }
     }
 
-    /// When recovery must look at it next; `None` once it is final.
+    /// When recovery must look at it next; `None` once nothing is left to look at. A failed act whose absence was
+    /// concluded from lookups still has its audit.
     #[must_use]
     pub fn due_at(&self) -> Option<Timestamp> {
         match &self.stage {

@@ -2,7 +2,7 @@
 
 use rw1::{Kind, Profiles};
 
-use crate::act::{Closed, WaitingCancel};
+use crate::act::WaitingCancel;
 use crate::journal::{Entry, EntryKind, OURSELVES};
 use crate::lines::{self, Reply};
 use crate::prepare::{closed, not_a_line, not_yours, one_line};
@@ -329,16 +329,6 @@ fn arrived(cancel: &Cancel, principal: &str) -> Entry {
         message_id: Some(cancel.id.clone()),
         body: cancel.line.clone(),
         principal: principal.to_owned(),
-    }
-}
-
-/// What to answer a cancel once the act is closed: the DN if it was done, else the AN that answered it.
-#[must_use]
-pub fn answer<'a>(closed: &'a Closed, done: bool, acknowledgement: Option<&'a str>) -> &'a str {
-    if done {
-        &closed.line
-    } else {
-        acknowledgement.unwrap_or(&closed.line)
     }
 }
 

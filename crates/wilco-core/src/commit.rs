@@ -80,11 +80,17 @@ pub fn decide(profiles: &Profiles, act: &Act, quoted: Quoted<'_>) -> Result<Next
                 .with_line(&o.statement));
         }
         Stage::Lapsed(o, why) => {
-            let text = match why {
-                Lapse::Expired => "the statement expired before it was confirmed; prepare the handoff again",
-                Lapse::Declined => "the statement was declined; prepare the handoff again",
+            let (reason, text) = match why {
+                Lapse::Expired => (
+                    Reason::Expired,
+                    "the statement expired before it was confirmed; prepare the handoff again",
+                ),
+                Lapse::Declined => (
+                    Reason::Lapsed,
+                    "the statement was declined; prepare the handoff again",
+                ),
             };
-            return Err(Refusal::new(Reason::Lapsed, text).with_line(&o.statement));
+            return Err(Refusal::new(reason, text).with_line(&o.statement));
         }
         Stage::Executing(_) | Stage::InDoubt(_) => return Ok(Next::Join),
         _ => {}

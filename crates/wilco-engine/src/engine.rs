@@ -216,7 +216,8 @@ impl Engine {
         match self.keeper.clock_behind_s() {
             0 => Err("the store does not take writes".to_owned()),
             s => Err(format!(
-                "the clock is {s} s behind the highest time written; an operator must acknowledge it"
+                "the clock is {s} s behind the highest time written; set it right, or start with \
+                 --accept-clock to count on from there"
             )),
         }
     }
@@ -405,14 +406,15 @@ impl Engine {
             })
             .await?;
         match written {
-            Written::Advanced { acts, .. } if !acts.is_empty() => {
+            Written::Advanced { mut acts, .. } => {
                 self.release_if_abandoned(&acts);
-                Ok(acts
-                    .into_iter()
-                    .next()
-                    .unwrap_or_else(|| unreachable!("checked not empty")))
+                match acts.pop() {
+                    Some(act) => Ok(act),
+                    // It was not due after all.
+                    None => self.reload(id).await,
+                }
             }
-            // Somebody else moved it, or it was not due after all: read it.
+            // Somebody else moved it: read it.
             _ => self.reload(id).await,
         }
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use wilco_adapter::Found;
 use wilco_core::recovery::{Owners, Step, plan};
 use wilco_core::settle::News;
-use wilco_core::{Act, ActId, Claim, Frozen, Reason, Refusal};
+use wilco_core::{Act, ActId, Claim, Frozen, Refusal};
 
 use crate::engine::Engine;
 use crate::execute::{executed, record};
@@ -137,10 +137,9 @@ async fn ask(
     claim: &Claim,
 ) -> Result<Option<News>, Refusal> {
     let Some(slot) = engine.slot_named(&frozen.adapter) else {
-        return Err(Refusal::new(
-            Reason::AdapterDown,
-            format!("adapter {} is not configured", frozen.adapter),
-        ));
+        // An unanswered lookup like any other: it backs off, and calls a person.
+        let text = format!("adapter {} is not configured", frozen.adapter);
+        return Ok(Some(News::LookupUnknown(text)));
     };
     let _place = tokio::select! {
         place = slot.place_for_claimed() => place,

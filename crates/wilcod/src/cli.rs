@@ -53,9 +53,13 @@ struct Serve {
     /// A folder of profiles (<name>.json) instead of the built-in ones.
     #[arg(long, value_name = "DIR")]
     profiles: Option<PathBuf>,
-    /// Serve although open acts need an adapter, agent or profile that is no longer configured; those stay in doubt.
+    /// Serve although open acts need an adapter, agent or profile that is no longer configured; those in doubt stay there, the
+    /// others wait and cannot be committed.
     #[arg(long)]
     orphan: bool,
+    /// The clock was set back by more than a minute, and that is right: count on from the highest time written.
+    #[arg(long)]
+    accept_clock: bool,
     /// Seconds running acts get to end when the daemon is told to stop, instead of the configured ones.
     #[arg(long, value_name = "S")]
     grace: Option<u32>,
@@ -124,6 +128,7 @@ async fn serve(args: Serve) -> Result<(), String> {
         config: args.config,
         profiles: args.profiles,
         orphan: args.orphan,
+        accept_clock: args.accept_clock,
         grace: args.grace.map(|s| Duration::from_secs(u64::from(s))),
     };
     // Set before the start, so that a signal during it is not missed.

@@ -46,10 +46,12 @@ pub struct ServeOptions {
     pub listen: SocketAddr,
     /// A configuration elsewhere than in the data folder.
     pub config: Option<PathBuf>,
-    /// A folder of profiles that take the place of the built-in ones of the same name.
+    /// A folder of profiles (`<name>.json`) instead of the built-in ones.
     pub profiles: Option<PathBuf>,
     /// Serve although open acts need what is no longer configured.
     pub orphan: bool,
+    /// An operator has seen that the clock was set back.
+    pub accept_clock: bool,
     /// How long running acts get to end; `None` for the configured time.
     pub grace: Option<Duration>,
 }
@@ -64,6 +66,7 @@ impl ServeOptions {
             config: None,
             profiles: None,
             orphan: false,
+            accept_clock: false,
             grace: None,
         }
     }
@@ -145,12 +148,36 @@ pub async fn start(options: ServeOptions) -> Result<Running, StartError> {
         Arc::new(SqliteKeeper::open(SqliteOptions::new(&data, Arc::new(SystemClock))).await?);
     // The folder is ours from here on; a run.json still there is from a daemon that was killed.
     run_file::remove(&data);
+    accept_clock(keeper.as_ref(), options.accept_clock);
     match start_on(&options, &data, Arc::clone(&keeper)).await {
         Ok(running) => Ok(running),
         Err(error) => {
             keeper.close().await;
             Err(error)
         }
+    }
+}
+
+/// Tells the operator of a clock that was set back, or takes their word that this is right.
+fn accept_clock(keeper: &dyn Keeper, accepted: bool) {
+    // The store bridges a small step by itself.
+    const TOLD_FROM_S: i64 = 60;
+    let behind_s = keeper.clock_behind_s();
+    if behind_s <= TOLD_FROM_S {
+        return;
+    }
+    if accepted {
+        keeper.acknowledge_clock();
+        tracing::warn!(
+            behind_s,
+            "the clock is behind the highest time written; an operator accepts it, time counts on from there"
+        );
+    } else {
+        tracing::error!(
+            behind_s,
+            "the clock is behind the highest time written, and nothing is written until it has caught up: set it right, or \
+             start with --accept-clock"
+        );
     }
 }
 

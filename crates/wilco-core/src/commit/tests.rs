@@ -171,7 +171,7 @@ fn the_digest_comes_before_the_stage_and_the_stage_before_the_confirmation() {
     let (digest, _) = right();
     let cases = [
         (Stage::Held(held.clone()), Reason::Held),
-        (Stage::Lapsed(an_offer(), Lapse::Expired), Reason::Lapsed),
+        (Stage::Lapsed(an_offer(), Lapse::Expired), Reason::Expired),
         (Stage::Lapsed(an_offer(), Lapse::Declined), Reason::Lapsed),
     ];
     for (stage, reason) in cases {
