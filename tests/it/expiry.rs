@@ -61,10 +61,7 @@ async fn a_late_yes_is_a_no() {
             .err()
             .map_or("none", |refused| refused.reason.as_str())
             .to_owned();
-        assert!(
-            reason.as_str() == "EXPIRED",
-            "a late yes: {answer:#?}"
-        );
+        assert!(reason.as_str() == "EXPIRED", "a late yes: {answer:#?}");
         let refusal = row(&reason, wire, answer);
         assert_eq!(refusal.field("line"), late_rb.statement);
         assert!(refusal.text.contains("prepare"), "{refusal:?}");

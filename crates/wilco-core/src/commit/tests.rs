@@ -422,10 +422,10 @@ fn a_statement_is_confirmed_under_the_profile_it_was_made_under() {
     let profiles = crate::testing::profiles();
     let current = profiles.get("pay").expect("pay").digest();
     assert!(matches!(
-        ask(&stated_under(current), 1, &digest, &confirmation),
+        ask(&stated_under(current), 1, &digest, confirmation),
         Ok(Next::Claim(_))
     ));
-    let refused = refusal(&stated_under("another"), 1, &digest, &confirmation);
+    let refused = refusal(&stated_under("another"), 1, &digest, confirmation);
     assert_eq!(refused.reason, Reason::Lapsed);
     assert!(
         refused.text.contains("profile pay has changed"),
