@@ -5,7 +5,7 @@ use rw1::{Kind, Profiles};
 use crate::act::WaitingCancel;
 use crate::journal::{Entry, EntryKind, OURSELVES};
 use crate::lines::{self, Reply};
-use crate::prepare::{closed, not_a_line, not_yours, one_line};
+use crate::prepare::{closed, not_a_line, one_line, ours_to_take};
 use crate::write::{Change, Expect};
 use crate::{Act, Handoff, Reason, Refusal, Stage, Timestamp};
 
@@ -40,23 +40,7 @@ pub fn intake(
 ) -> Result<Cancel, Refusal> {
     let line = one_line("cx", text)?;
     let message = rw1::parse_strict(profiles, None, line).map_err(|problems| not_a_line("cx", problems))?;
-    if message.kind != Kind::Cx {
-        return Err(Refusal::malformed(
-            "cx",
-            format!("cancel takes a CX line, this is {}", message.kind.as_str()),
-        ));
-    }
-    if !speaks_for(message.from) {
-        return Err(not_yours(message.from));
-    }
-    if !served.iter().any(|agent| agent == message.to) {
-        let text = format!(
-            "to={} is not an agent served here; served: {}",
-            message.to,
-            served.join(" ")
-        );
-        return Err(Refusal::malformed("cx", text).at_slot("to"));
-    }
+    ours_to_take("cx", Kind::Cx, &message, speaks_for, served)?;
     Ok(Cancel {
         line: line.to_owned(),
         id: message.id.to_owned(),

@@ -76,23 +76,7 @@ pub fn intake(
     else {
         return Err(not_a_line("ho", parsed.errors));
     };
-    if message.kind != Kind::Ho {
-        return Err(Refusal::malformed(
-            "ho",
-            format!("prepare takes an HO line, this is {}", message.kind.as_str()),
-        ));
-    }
-    if !speaks_for(message.from) {
-        return Err(not_yours(message.from));
-    }
-    if !served.iter().any(|agent| agent == message.to) {
-        let text = format!(
-            "to={} is not an agent served here; served: {}",
-            message.to,
-            served.join(" ")
-        );
-        return Err(Refusal::malformed("ho", text).at_slot("to"));
-    }
+    ours_to_take("ho", Kind::Ho, message, speaks_for, served)?;
     let handoff = handoff_of(message, line);
     if !parsed.errors.is_empty() || !parsed.warnings.is_empty() {
         // An unknown code is a question of vocabulary, answered in the protocol (RW1 specification §5, rule 2); any
@@ -123,6 +107,36 @@ pub fn intake(
         },
         None => Intake::Take(handoff),
     })
+}
+
+/// Whether a line is of the type a verb takes, from an agent the caller speaks for, to one we serve.
+pub(crate) fn ours_to_take(
+    field: &str,
+    kind: Kind,
+    message: &Message<'_>,
+    speaks_for: &dyn Fn(&str) -> bool,
+    served: &[String],
+) -> Result<(), Refusal> {
+    if message.kind != kind {
+        let text = format!(
+            "a line of type {} goes here, this is {}",
+            kind.as_str(),
+            message.kind.as_str()
+        );
+        return Err(Refusal::malformed(field, text));
+    }
+    if !speaks_for(message.from) {
+        return Err(not_yours(message.from));
+    }
+    if !served.iter().any(|agent| agent == message.to) {
+        let text = format!(
+            "to={} is not an agent served here; served: {}",
+            message.to,
+            served.join(" ")
+        );
+        return Err(Refusal::malformed(field, text).at_slot("to"));
+    }
+    Ok(())
 }
 
 fn rule_broken(profiles: &Profiles, message: &Message<'_>) -> Option<(&'static str, String)> {
