@@ -14,31 +14,16 @@ use crate::StoreError;
 
 /// One write's changes, sealed: each with its place in its act's chain.
 pub(crate) struct Sealed {
+    pub(crate) changes: Vec<Change>,
     /// The acts as they will stand, in the order of the changes.
     pub(crate) acts: Vec<Act>,
-    /// What each was made from.
-    pub(crate) before: Vec<Before>,
     /// The journal rows of each.
     pub(crate) rows: Vec<Vec<Row>>,
     /// The instant they were decided with.
     pub(crate) at: Timestamp,
 }
 
-/// What a change was made from.
-pub(crate) struct Before {
-    pub(crate) expect: Expect,
-    seq: u64,
-    pub(crate) head: String,
-}
-
 impl Sealed {
-    /// Each change: what it was made from, the act as it will stand, its journal rows.
-    pub(crate) fn changes(&self) -> impl Iterator<Item = (&Before, &Act, &[Row])> {
-        let acts = self.before.iter().zip(&self.acts);
-        acts.zip(&self.rows)
-            .map(|((before, act), rows)| (before, act, rows.as_slice()))
-    }
-
     /// About how much text it writes, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let offers = self.acts.iter().filter_map(|a| a.offer());
@@ -84,12 +69,13 @@ impl Findings {
     /// `Row` when a row that bears on it makes no sense.
     pub(crate) fn gather(write: &Sealed, standing: &dyn Standing) -> Result<Findings, StoreError> {
         let mut found = Findings::default();
-        for (i, (before, act, rows)) in write.changes().enumerate() {
+        for (i, change) in write.changes.iter().enumerate() {
+            let act = &change.act;
             let current = standing.act(act.act_id)?;
-            match (before.expect, current) {
+            match (change.expect, current) {
                 (Expect::Absent, None) => {}
                 (Expect::Version(expected), Some(current)) if current.version == expected => {
-                    if let Some(column) = misfit(&current, before, act) {
+                    if let Some(column) = misfit(&current, act) {
                         found.misfit.insert(i, column);
                     }
                 }
@@ -97,7 +83,7 @@ impl Findings {
                     found.stale.insert(i, current.map(Box::new));
                 }
             }
-            if before.expect == Expect::Absent
+            if change.expect == Expect::Absent
                 && let Some(holder) = standing.handoff(&act.thread, &act.handoff.id)?
             {
                 found.handoff.insert(i, Box::new(holder));
@@ -105,7 +91,7 @@ impl Findings {
             if let Some(holder) = act.undo_of.and_then(|of| standing.undoing(of)) {
                 found.undo.insert(i, holder);
             }
-            for id in rows.iter().filter_map(|r| r.message_id.as_ref()) {
+            for id in change.entries.iter().filter_map(|e| e.message_id.as_ref()) {
                 if standing.message_taken(&act.thread, id) {
                     found.messages.insert((i, id.clone()));
                 }
@@ -142,39 +128,31 @@ pub(crate) enum Judged {
 /// `Row` when one write changes an act twice, gives a name out twice, or holds a value no keeper can keep.
 pub(crate) fn sealed(changes: Vec<Change>, at: Timestamp) -> Result<Sealed, StoreError> {
     make_sense(&changes)?;
-    let mut sealed = Sealed {
-        acts: Vec::with_capacity(changes.len()),
-        before: Vec::with_capacity(changes.len()),
-        rows: Vec::with_capacity(changes.len()),
-        at,
-    };
-    for change in changes {
-        let Change {
-            expect,
-            mut act,
-            entries,
-        } = change;
-        if expect == Expect::Absent {
+    let mut acts = Vec::with_capacity(changes.len());
+    let mut rows = Vec::with_capacity(changes.len());
+    for change in &changes {
+        let mut act = change.act.clone();
+        if change.expect == Expect::Absent {
             act.version = 0;
             act.seq = 0;
             act.head = String::new();
         }
-        sealed.before.push(Before {
-            expect,
-            seq: act.seq,
-            head: act.head.clone(),
-        });
-        sealed.rows.push(seal(&mut act, &entries, at));
-        sealed.acts.push(act);
+        rows.push(seal(&mut act, &change.entries, at));
+        acts.push(act);
     }
-    Ok(sealed)
+    Ok(Sealed {
+        changes,
+        acts,
+        rows,
+        at,
+    })
 }
 
 /// The one answer to a write. The first change that is refused decides; within a change the version comes first,
 /// then the handoff's id, then the reversal, then the message ids.
 pub(crate) fn judge(write: &Sealed, found: &Findings, earlier: &Earlier) -> Judged {
-    for (i, (_, act, rows)) in write.changes().enumerate() {
-        let id = act.act_id;
+    for (i, change) in write.changes.iter().enumerate() {
+        let id = change.act.act_id;
         if let Some(current) = found.stale.get(&i) {
             return stale(id, current.clone());
         }
@@ -189,14 +167,14 @@ pub(crate) fn judge(write: &Sealed, found: &Findings, earlier: &Earlier) -> Judg
         if let Some(holder) = found.handoff.get(&i) {
             return taken(Taken::Handoff(holder.clone()));
         }
-        if let Some(of) = act.undo_of
+        if let Some(of) = change.act.undo_of
             && let Some(holder) = found.undo.get(&i)
             && *holder != id
             && !lets_go(write, *holder, of)
         {
             return taken(Taken::Undo { of });
         }
-        for message_id in rows.iter().filter_map(|r| r.message_id.as_ref()) {
+        for message_id in change.entries.iter().filter_map(|e| e.message_id.as_ref()) {
             if found.messages.contains(&(i, message_id.clone())) {
                 return taken(Taken::Message {
                     message_id: message_id.clone(),
@@ -213,13 +191,13 @@ pub(crate) fn judge(write: &Sealed, found: &Findings, earlier: &Earlier) -> Judg
 impl Earlier {
     /// Takes a write that fits into account for those that follow.
     pub(crate) fn add(&mut self, write: &Sealed) {
-        for (before, act, rows) in write.changes() {
+        for (change, act) in write.changes.iter().zip(&write.acts) {
             self.acts.insert(act.act_id);
             self.undos.extend(act.undo_of);
-            if before.expect == Expect::Absent {
+            if change.expect == Expect::Absent {
                 self.handoffs.insert((act.thread.clone(), act.handoff.id.clone()));
             }
-            for message_id in rows.iter().filter_map(|r| r.message_id.as_ref()) {
+            for message_id in change.entries.iter().filter_map(|e| e.message_id.as_ref()) {
                 self.messages.insert((act.thread.clone(), message_id.clone()));
             }
         }
@@ -227,12 +205,13 @@ impl Earlier {
 
     /// Whether the write touches an act or wants a name that one before it did.
     fn meets(&self, write: &Sealed) -> bool {
-        write.changes().any(|(before, act, rows)| {
+        write.changes.iter().any(|change| {
+            let act = &change.act;
             let name = |id: &str| (act.thread.clone(), id.to_owned());
-            let mut messages = rows.iter().filter_map(|r| r.message_id.as_ref());
+            let mut messages = change.entries.iter().filter_map(|e| e.message_id.as_ref());
             self.acts.contains(&act.act_id)
                 || act.undo_of.is_some_and(|of| self.undos.contains(&of))
-                || (before.expect == Expect::Absent && self.handoffs.contains(&name(&act.handoff.id)))
+                || (change.expect == Expect::Absent && self.handoffs.contains(&name(&act.handoff.id)))
                 || messages.any(|id| self.messages.contains(&name(id)))
         })
     }
@@ -245,12 +224,12 @@ fn lets_go(write: &Sealed, holder: ActId, of: ActId) -> bool {
 }
 
 /// The column in which a change differs from the row it says it was made from.
-fn misfit(current: &Act, before: &Before, act: &Act) -> Option<&'static str> {
+fn misfit(current: &Act, change: &Act) -> Option<&'static str> {
     let columns = [
-        ("seq", current.seq == before.seq),
-        ("head", current.head == before.head),
-        ("thread", current.thread == act.thread),
-        ("handoff_id", current.handoff.id == act.handoff.id),
+        ("seq", current.seq == change.seq),
+        ("head", current.head == change.head),
+        ("thread", current.thread == change.thread),
+        ("handoff_id", current.handoff.id == change.handoff.id),
     ];
     columns.into_iter().find(|(_, same)| !same).map(|(name, _)| name)
 }

@@ -34,24 +34,24 @@ pub(super) async fn look(
     let changes: Vec<_> = decided
         .iter()
         .filter_map(|d| d.as_ref().ok())
-        .flat_map(Sealed::changes)
+        .flat_map(|w| &w.changes)
         .collect();
-    let ids: Vec<ActId> = changes.iter().map(|(_, act, _)| act.act_id).collect();
-    let undos: Vec<ActId> = changes.iter().filter_map(|(_, act, _)| act.undo_of).collect();
+    let ids: Vec<ActId> = changes.iter().map(|c| c.act.act_id).collect();
+    let undos: Vec<ActId> = changes.iter().filter_map(|c| c.act.undo_of).collect();
     let handoffs: Vec<Name<'_>> = changes
         .iter()
-        .filter(|(before, ..)| before.expect == Expect::Absent)
-        .map(|(_, act, _)| Name {
-            thread: &act.thread,
-            id: &act.handoff.id,
+        .filter(|c| c.expect == Expect::Absent)
+        .map(|c| Name {
+            thread: &c.act.thread,
+            id: &c.act.handoff.id,
         })
         .collect();
     let messages: Vec<Name<'_>> = changes
         .iter()
-        .flat_map(|(_, act, rows)| {
-            let ids = rows.iter().filter_map(|r| r.message_id.as_deref());
+        .flat_map(|c| {
+            let ids = c.entries.iter().filter_map(|e| e.message_id.as_deref());
             ids.map(|id| Name {
-                thread: &act.thread,
+                thread: &c.act.thread,
                 id,
             })
         })

@@ -371,19 +371,21 @@ impl Parcel {
         let (mut updates, mut arrivals) = (Vec::new(), Vec::new());
         let (mut inserts, mut rows) = (Vec::new(), Vec::new());
         let mut updated = 0;
-        for (before, act, sealed) in write.changes() {
-            rows.extend(sealed.iter().map(|row| RowOut::new(act, row)));
-            match before.expect {
+        for (change, act) in write.changes.iter().zip(&write.acts) {
+            match change.expect {
                 Expect::Version(was) => {
                     updated += 1;
                     self.reverses |= act.undo_of.is_some();
-                    updates.push(ActOut::changed(act, was, &before.head));
+                    updates.push(ActOut::changed(act, was, &change.act.head));
                     if !act.is_tombstone() {
                         arrivals.push(ArrivalOut::new(act));
                     }
                 }
                 Expect::Absent => inserts.push(ActOut::fresh(act)),
             }
+        }
+        for (act, sealed) in write.acts.iter().zip(&write.rows) {
+            rows.extend(sealed.iter().map(|row| RowOut::new(act, row)));
         }
         let before = self.lengths();
         let added = self
