@@ -236,7 +236,10 @@ async fn an_act_can_be_looked_at_from_every_side() {
 
     for wire in WIRES {
         let caller = scheduler.over(wire);
-        assert_eq!(ok(caller.acts(&[State::Done]).await).acts, [found.clone()]);
+        assert_eq!(
+            ok(caller.acts(&[State::Done]).await).acts,
+            std::slice::from_ref(&found)
+        );
         assert_eq!(ok(caller.acts(&[State::Prepared]).await).acts, []);
         let lines = thread_passes(&caller, "month-end").await;
         let (rb, dn) = (prepared.statement.clone(), committed.reply.clone());

@@ -4,14 +4,18 @@
 use crate::run::{cargo, run as run_command};
 use crate::{python, tidy};
 
+/// What only this command tests: other people's clients, and the bank over https://. One list for the build and the
+/// tests, so that nothing is built twice.
+const FEATURES: &str = "wilco-tests/interop,adapter-bank/tls";
+
 pub fn run() -> Result<(), String> {
     tidy::run()?;
     let python = python::ready()?;
     // The binaries first: the integration tests drive them as a user would.
-    run_command(cargo().args(["build", "--workspace", "--bins"]))?;
+    run_command(cargo().args(["build", "--workspace", "--bins", "--features", FEATURES]))?;
     run_command(
         cargo()
-            .args(["test", "--workspace", "--features", "wilco-tests/interop"])
+            .args(["test", "--workspace", "--features", FEATURES])
             .env("WILCO_TEST_PYTHON", &python)
             .env("WILCO_TEST_BINARIES_ARE_BUILT", "1"),
     )?;
