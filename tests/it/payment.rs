@@ -17,6 +17,8 @@ async fn the_seeds_payment_goes_out_once() {
     for (number, wire) in WIRES.into_iter().enumerate() {
         let payment = Payment {
             number: 1 + u32::try_from(number).expect("small"),
+            // One invoice is paid once: the second payment is of another.
+            item: format!("inv:MD-2026-057-{number}"),
             reference: format!("MD-2026-057-{number}"),
             ..Payment::seed()
         };

@@ -466,7 +466,7 @@ mod tests {
         std::fs::rename(&path, &shared).expect("moved");
         std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o600)).expect("chmod");
         let moved = token_keys(folder.path(), &shared).expect("read");
-        assert_eq!(moved[0].id, first[0].id);
+        assert_eq!(moved.keys[0].id, first.keys[0].id);
     }
 
     #[test]

@@ -295,7 +295,7 @@ async fn a_lost_server_key_keeps_the_engine_from_starting_while_a_token_needs_it
     house.plan.keys = vec![key(2)];
     let refused = house.try_restart().await.expect_err("the key is gone");
     assert!(
-        matches!(&refused, StartError::Orphans(what) if what == "token key k1"),
+        matches!(&refused, StartError::Orphans(what) if what == "token key k1 (its line in token.key)"),
         "{refused}"
     );
     house.plan.keys = vec![key(2), key(1)];
