@@ -16,6 +16,7 @@ pub struct Setup {
     lab: Lab,
     args: Vec<String>,
     log: String,
+    outlives_full_disk: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -58,6 +59,7 @@ impl Setup {
             lab: Lab::Inside,
             args: Vec::new(),
             log: "info".to_owned(),
+            outlives_full_disk: false,
         };
         setup.set("lab.today", &format!("\"{TODAY}\""))
     }
@@ -93,6 +95,13 @@ impl Setup {
     #[must_use]
     pub fn arg(mut self, arg: impl Into<String>) -> Setup {
         self.args.push(arg.into());
+        self
+    }
+
+    /// A full disk is an error to it, not its end (see [`Daemon::fill_disk`]).
+    #[must_use]
+    pub fn outlives_full_disk(mut self) -> Setup {
+        self.outlives_full_disk = true;
         self
     }
 
@@ -281,6 +290,39 @@ impl Daemon {
         self.wait_until_ready().await;
     }
 
+    /// From here on no file of the daemon's can grow: to it, the disk is full. For one set up to be told so, and not
+    /// killed, by the system.
+    ///
+    /// # Panics
+    /// If the system sets no limit.
+    pub fn fill_disk(&self) {
+        self.limit_files("4096:");
+    }
+
+    /// There is room again.
+    ///
+    /// # Panics
+    /// If the system does not lift the limit.
+    pub fn free_disk(&self) {
+        self.limit_files("unlimited:");
+    }
+
+    fn limit_files(&self, bytes: &str) {
+        assert!(
+            self.setup.outlives_full_disk,
+            "set up to outlive it: a write beyond the limit kills"
+        );
+        let status = Command::new("prlimit")
+            .args([
+                "--pid",
+                &self.process.pid().to_string(),
+                &format!("--fsize={bytes}"),
+            ])
+            .status()
+            .unwrap_or_else(|e| panic!("prlimit (of util-linux): {e}"));
+        assert!(status.success(), "prlimit: {status}");
+    }
+
     /// Changes a setting; it counts from the next start on.
     pub fn set(&mut self, name: &str, literal: &str) {
         self.setup = self.setup.clone().set(name, literal);
@@ -347,17 +389,21 @@ pub fn key_in(data: &Path, principal: &str) -> String {
 pub fn serve(data: &Path) -> Command {
     let mut command = Command::new(binaries::wilcod());
     command.arg("serve").arg("--data").arg(data);
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("WILCO_") {
-            command.env_remove(name);
-        }
-    }
     command.env("RUST_LOG", "info");
     command
 }
 
 fn launch(folder: &Folder, setup: &Setup) -> Process {
     let mut command = serve(&folder.path().join("data"));
+    if setup.outlives_full_disk {
+        // With the signal ignored, a write beyond the limit fails, as it does on a full disk.
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
+            .arg(command.get_program())
+            .args(command.get_args());
+        command = shell;
+    }
     command.args(["--listen", "127.0.0.1:0"]).args(&setup.args);
     command.env("RUST_LOG", &setup.log);
     Process::start(command, folder.path(), "wilcod")

@@ -6,9 +6,11 @@
 mod client;
 mod crash;
 mod demo;
+mod disk;
 mod errors;
 mod expiry;
 mod faults;
+mod identity;
 mod life;
 mod payment;
 mod races;

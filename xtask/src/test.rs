@@ -4,15 +4,16 @@
 use crate::run::{cargo, run as run_command};
 use crate::{postgres, python, tidy};
 
-/// What needs more than the toolchain.
-const FEATURES: &str = "wilco-tests/interop,wilco-tests/postgres,wilco-store/postgres-tests";
+/// What only this command tests: other people's clients, a PostgreSQL server, and the bank over https://. One list for the
+/// build and the tests, so that nothing is built twice.
+const FEATURES: &str = "wilco-tests/interop,wilco-tests/postgres,wilco-store/postgres-tests,adapter-bank/tls";
 
 pub fn run() -> Result<(), String> {
     tidy::run()?;
     let python = python::ready()?;
     let server = postgres::ready()?;
     // The binaries first: the integration tests drive them as a user would.
-    run_command(cargo().args(["build", "--workspace", "--bins"]))?;
+    run_command(cargo().args(["build", "--workspace", "--bins", "--features", FEATURES]))?;
     run_command(
         cargo()
             .args(["test", "--workspace", "--features", FEATURES])

@@ -189,6 +189,7 @@ pub fn done(mut act: Act, at: Timestamp) -> Act {
         receipt: Some("dp-1".to_owned()),
         superseded: false,
         erased: None,
+        audit: None,
     });
     act
 }
