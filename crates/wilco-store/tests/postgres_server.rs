@@ -223,3 +223,33 @@ async fn a_name_that_is_let_go_again_can_be_taken() {
     assert_eq!(read(&keeper, act.act_id).await, act);
     keeper.close().await;
 }
+
+/// A write that had to wait is decided anew with an instant after the wait: what ran out meanwhile has run out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_waited_is_decided_after_the_wait() {
+    let database = Database::new();
+    let keeper = database.keeper_on_its_clock().await;
+    let act = inserted(&keeper, 1).await;
+    let mut db = database.raw().await;
+    let mut held = holding(&mut db).await;
+    let write = keeper.write(Box::new(move |at| {
+        vec![sample::update(sample::claimed(act.clone(), at), Vec::new())]
+    }));
+    let letting_go = async {
+        let mut watch = database.raw().await;
+        waiting(&mut watch, 1).await;
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        let clock = sqlx::query("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)");
+        let now: i64 = clock.fetch_one(&mut *held).await.expect("the time").get(0);
+        held.rollback().await.expect("let go");
+        now
+    };
+    let (written, let_go_at) = tokio::join!(write, letting_go);
+    let Written::Advanced { at, acts, .. } = answered(written) else {
+        panic!("nothing is in the way")
+    };
+    assert!(at.0 >= let_go_at, "{} before {let_go_at}", at.0);
+    let claimed_at = acts[0].execution().map(|e| e.claim.claimed_at);
+    assert_eq!(claimed_at, Some(at));
+    keeper.close().await;
+}
