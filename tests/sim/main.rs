@@ -24,9 +24,11 @@ mod gate;
 mod judge;
 mod line;
 mod log;
+mod mutants;
 mod net;
 mod perils;
 mod plan;
+mod purge;
 mod run;
 mod senders;
 mod store;
@@ -34,6 +36,7 @@ mod store;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use mutants::Mutant;
 use plan::Plan;
 use run::{Ran, run};
 
@@ -91,6 +94,40 @@ fn one_seed_is_one_run() {
         "the first line in which two runs of one seed differ"
     );
     assert_eq!(first.hash, second.hash);
+}
+
+/// A judge that never objects proves nothing.
+#[test]
+fn every_broken_rule_is_caught() {
+    if number("WILCO_SIM_SEED").is_some() {
+        return;
+    }
+    let survived: Vec<Mutant> = Mutant::ALL.into_iter().filter(|m| !is_caught(*m)).collect();
+    assert_eq!(survived, [], "mutants that no seed caught");
+}
+
+/// How many seeds a mutant is given.
+const MUTANT_SEEDS: u64 = 12;
+
+/// How many threads a run with a broken rule has.
+const MUTANT_THREADS: usize = 50;
+
+fn is_caught(mutant: Mutant) -> bool {
+    for seed in 1..=MUTANT_SEEDS {
+        let ran = run(Plan::with(mutant, seed, MUTANT_THREADS));
+        let Some((broken, told)) = ran.broken.first() else {
+            continue;
+        };
+        let known = mutant.signs().iter().any(|sign| broken.text.contains(sign));
+        assert!(
+            known,
+            "{mutant:?} was caught by something else: {}\n{told}",
+            broken.text
+        );
+        println!("{mutant:?}: seed {seed}, {} acts: {}", ran.acts, broken.text);
+        return true;
+    }
+    false
 }
 
 /// Runs a seed and fails with everything one needs to run it again.
