@@ -140,7 +140,8 @@ pub async fn duty(sim: Arc<Sim>, over: Arc<AtomicBool>) {
     while !over.load(Ordering::SeqCst) {
         tokio::time::sleep(Duration::from_millis(c.between(5_000, 40_000))).await;
         acknowledge(&sim);
-        settle_some(&sim, &mut c, 120).await;
+        let vouches = sim.plan.mutant == Some(Mutant::VouchesBlindly);
+        settle_some(&sim, &mut c, if vouches { 1_000 } else { 120 }).await;
         release_some(&sim, &mut c, 300).await;
         if c.thousandths(200) {
             purge::purge(&sim).await;

@@ -68,6 +68,8 @@ impl Mutant {
                 "settled what",
                 "owner changed",
                 "claimed it for",
+                // The confirmation of the claim that was written over is in the thread already.
+                "refused with",
             ],
             Mutant::IgnoresTwins => &["likely twin"],
             Mutant::RunsBack => &["another epoch or instant", "after its statement had ended"],
