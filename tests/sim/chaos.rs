@@ -140,8 +140,13 @@ pub async fn duty(sim: Arc<Sim>, over: Arc<AtomicBool>) {
     while !over.load(Ordering::SeqCst) {
         tokio::time::sleep(Duration::from_millis(c.between(5_000, 40_000))).await;
         acknowledge(&sim);
-        let vouches = sim.plan.mutant == Some(Mutant::VouchesBlindly);
-        settle_some(&sim, &mut c, if vouches { 1_000 } else { 120 }).await;
+        // Where nothing can be asked there is more for people to do.
+        let some = match sim.plan.mutant {
+            Some(Mutant::VouchesBlindly) => 1_000,
+            _ if sim.plan.is_asked() => 120,
+            _ => 400,
+        };
+        settle_some(&sim, &mut c, some).await;
         release_some(&sim, &mut c, 300).await;
         if c.thousandths(200) {
             purge::purge(&sim).await;

@@ -295,9 +295,10 @@ async fn counters_add_up(sim: &Sim, acts: &[Act]) {
             let text = format!("{} counts {n} acts {}", process.name, state.as_str());
             sim.judge.broken(&[], text);
         }
-        if counts.running + counts.escalated + counts.contradictions > 0 {
-            sim.judge
-                .broken(&[], format!("{} is not at rest: {counts:?}", process.name));
+        // What runs may be a look back at an act that was closed; that goes on for a day.
+        if counts.escalated + counts.contradictions > 0 {
+            let text = format!("{} still calls people: {counts:?}", process.name);
+            sim.judge.broken(&[], text);
         }
     }
 }

@@ -41,7 +41,7 @@ use plan::Plan;
 use run::{Ran, run};
 
 /// How many threads a run has unless `WILCO_SIM_THREADS` says otherwise.
-const THREADS: usize = 300;
+const THREADS: usize = 150;
 
 /// Nothing panics while it holds one of these, but a broken run's end must still be told.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -55,8 +55,8 @@ fn fixed_seeds_keep_every_promise() {
         return kept(seed, threads());
     }
     // Two at a time: a run is one thread.
-    let seeds: Vec<u64> = (1..=6).collect();
-    let (left, right) = seeds.split_at(3);
+    let seeds: Vec<u64> = (1..=7).collect();
+    let (left, right) = seeds.split_at(4);
     let rest = |seeds: &[u64]| seeds.iter().for_each(|seed| kept(*seed, threads()));
     std::thread::scope(|s| {
         s.spawn(|| rest(left));
