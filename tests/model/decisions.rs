@@ -468,10 +468,7 @@ fn news(heard: Heard) -> News {
     match heard {
         Heard::Executed => News::Executed(executed()),
         Heard::Accepted => News::Accepted(executed()),
-        Heard::Rejected => News::NotDone {
-            why: "ERR",
-            text: "refused".to_owned(),
-        },
+        Heard::Rejected => News::Refused("refused".to_owned()),
         Heard::NotSent { late } => News::NotDone {
             why: if late { "EXPIRED" } else { "ERR" },
             text: "not sent".to_owned(),

@@ -405,6 +405,9 @@ pub struct Closed {
     /// For a failed act whose absence was concluded from lookups: when to look again whether that was right.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<Audit>,
+    /// For a failed act: whether the counterparty had it and refused it. That it was once seen there is no contradiction.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub refused_there: bool,
 }
 
 /// The mark an erasure leaves.

@@ -623,6 +623,7 @@ pub fn closed(line: String, line_id: String, at: Timestamp, offer: Option<Offer>
         superseded: false,
         erased: None,
         audit: None,
+        refused_there: false,
     }
 }
 

@@ -39,7 +39,9 @@ pub enum News {
     Executed(Executed),
     /// It was taken on and is not finished.
     Accepted(Executed),
-    /// It was certainly not carried out: refused, or never sent.
+    /// The counterparty refused it for good, in its words: it has it, and did not carry it out.
+    Refused(String),
+    /// It was certainly not carried out: it never left.
     NotDone {
         /// The FL's `why` code.
         why: &'static str,
@@ -95,6 +97,13 @@ pub fn settle(
     let change = match news {
         News::Executed(executed) => done(profiles, act, execution, executed, heard, now)?,
         News::NotDone { why, text } => not_done(profiles, act, execution, why, text, heard, now)?,
+        News::Refused(text) => {
+            let mut change = not_done(profiles, act, execution, "ERR", text, heard, now)?;
+            if let Stage::Failed(closed) = &mut change.act.stage {
+                closed.refused_there = true;
+            }
+            change
+        }
         News::Accepted(accepted) => accepted_so_far(act, execution, accepted, pace, heard, now),
         News::CallUnknown(_)
         | News::OwnerDead(_)
@@ -112,7 +121,7 @@ impl News {
         match self {
             News::Executed(_) => "executed",
             News::Accepted(_) => "accepted",
-            News::NotDone { .. } => "not_done",
+            News::NotDone { .. } | News::Refused(_) => "not_done",
             News::CallUnknown(_) => "call_unknown",
             News::OwnerDead(_) => "owner_dead",
             News::LookupAbsent { .. } => "lookup_absent",
@@ -131,6 +140,7 @@ impl News {
                 "status": e.status,
             }),
             News::NotDone { why, text } => serde_json::json!({ "why": why, "text": text }),
+            News::Refused(text) => serde_json::json!({ "why": "ERR", "text": text, "refused": true }),
             News::LookupAbsent { asked_at, text } => {
                 serde_json::json!({ "asked_at": asked_at.to_rfc3339(), "text": text })
             }
@@ -223,6 +233,7 @@ fn done(
         superseded: false,
         erased: None,
         audit: None,
+        refused_there: false,
     });
     Ok(Change {
         unless_twin: None,
@@ -336,6 +347,7 @@ pub fn fail(
         superseded: false,
         erased: None,
         audit: None,
+        refused_there: false,
     })
 }
 
@@ -416,7 +428,7 @@ fn still_open(
             progress.lookups += 1;
             progress.reason = format!("lookup not answered: {text}");
         }
-        News::Executed(_) | News::Accepted(_) | News::NotDone { .. } => {}
+        News::Executed(_) | News::Accepted(_) | News::NotDone { .. } | News::Refused(_) => {}
     }
     let looked = matches!(
         news,

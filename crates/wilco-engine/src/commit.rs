@@ -342,7 +342,7 @@ pub(crate) fn news_of(outcome: wilco_adapter::Outcome, too_late: bool, others_op
         Outcome::Rejected(text) | Outcome::NotSent(text) if others_open => News::CallUnknown(text),
         Outcome::Executed(report) => News::Executed(execute::executed(report)),
         Outcome::Accepted(report) => News::Accepted(execute::executed(report)),
-        Outcome::Rejected(text) => News::NotDone { why: "ERR", text },
+        Outcome::Rejected(text) => News::Refused(text),
         Outcome::NotSent(text) => News::NotDone {
             why: if too_late { "EXPIRED" } else { "ERR" },
             text,

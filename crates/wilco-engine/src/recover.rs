@@ -257,7 +257,7 @@ async fn ask(
     Ok(Some(match found {
         Found::Executed(report) => News::Executed(executed(report)),
         Found::Accepted(report) => News::Accepted(executed(report)),
-        Found::Rejected(text) => News::NotDone { why: "ERR", text },
+        Found::Rejected(text) => News::Refused(text),
         Found::Exists(text) => News::LookupExists(text),
         Found::Absent(text) => News::LookupAbsent { asked_at, text },
         Found::Unknown(text) => News::LookupUnknown(text),

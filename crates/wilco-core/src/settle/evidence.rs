@@ -89,12 +89,14 @@ pub fn evidence(act: &Act, news: &News, from: &Bearer, now: Timestamp) -> Change
 /// Whether news about a closed act says the opposite of its closing line.
 ///
 /// "Not sent" and "refused" answer one sending. Where the same bytes were sent again, the earlier sending's no says
-/// nothing against a later one that the counterparty gave a receipt for.
+/// nothing against a later one that the counterparty gave a receipt for. And what the counterparty refused it had taken on
+/// before: who saw it there until then, and says so late, contradicts nothing.
 #[must_use]
 pub fn contradicts(act: &Act, news: &News, from: &Bearer) -> bool {
     match (&act.stage, news) {
-        (Stage::Failed(_), News::Executed(_) | News::Accepted(_) | News::LookupExists(_)) => true,
-        (Stage::Done(closed), News::NotDone { .. }) => {
+        (Stage::Failed(_), News::Executed(_)) => true,
+        (Stage::Failed(closed), News::Accepted(_) | News::LookupExists(_)) => !closed.refused_there,
+        (Stage::Done(closed), News::NotDone { .. } | News::Refused(_)) => {
             let of_another_claim = closed.claim.as_ref().is_some_and(|c| Bearer::of(c) != *from);
             !(of_another_claim && closed.receipt.is_some())
         }
@@ -109,6 +111,7 @@ impl News {
             News::Executed(_)
             | News::Accepted(_)
             | News::NotDone { .. }
+            | News::Refused(_)
             | News::CallUnknown(_)
             | News::OwnerDead(_) => true,
             News::LookupAbsent { .. } | News::LookupExists(_) | News::LookupUnknown(_) => false,
@@ -131,7 +134,7 @@ impl News {
                     .unwrap_or_default();
                 format!("{said}{receipt}")
             }
-            News::NotDone { text, .. } => format!("it was not carried out: {text}"),
+            News::NotDone { text, .. } | News::Refused(text) => format!("it was not carried out: {text}"),
             News::LookupExists(text) => format!("it stands at the counterparty: {text}"),
             _ => self.name().replace('_', " "),
         }

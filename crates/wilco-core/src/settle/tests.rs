@@ -654,6 +654,33 @@ fn what_a_former_owner_reports_is_left_for_the_holder_and_changes_no_state() {
 }
 
 #[test]
+fn what_was_refused_had_been_taken_on_and_saying_so_late_contradicts_nothing() {
+    let verdict = |act: &Act, news: &News| closed_of(&kept(act, news)).verdict;
+    let seen_there = [
+        News::Accepted(shown()),
+        News::LookupExists("it stands there".into()),
+    ];
+    let refused = apply(
+        &an_executing_act(),
+        &News::Refused("insufficient funds".into()),
+        20,
+    );
+    let never_left = apply(&an_executing_act(), &no(), 20);
+    for seen in &seen_there {
+        assert_eq!(verdict(&refused, seen), None, "{seen:?}");
+        assert_eq!(
+            verdict(&never_left, seen),
+            Some(Verdict::Contradicted),
+            "{seen:?}"
+        );
+    }
+    for act in [&refused, &never_left] {
+        let carried_out = News::Executed(shown());
+        assert_eq!(verdict(act, &carried_out), Some(Verdict::Contradicted));
+    }
+}
+
+#[test]
 fn a_former_owners_no_is_about_its_own_call_and_proves_nothing() {
     for news in [no(), News::CallUnknown("?".into()), absent(90)] {
         let act = held_by("here.1", 2);

@@ -176,6 +176,7 @@ pub fn settled_by_operator(
             closed
                 .notes
                 .push(format!("settled as not done by {operator}: {evidence}"));
+            closed.refused_there = seen;
         }
         change
     };

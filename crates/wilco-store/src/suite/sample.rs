@@ -190,6 +190,7 @@ pub fn done(mut act: Act, at: Timestamp) -> Act {
         superseded: false,
         erased: None,
         audit: None,
+        refused_there: false,
     });
     act
 }
