@@ -79,7 +79,7 @@ impl Plan {
         Plan {
             seed,
             kind: kinds[usize::try_from(seed % 7).unwrap_or(0)],
-            daemons: if seed % 4 == 0 { 1 } else { DAEMONS },
+            daemons: if seed.is_multiple_of(4) { 1 } else { DAEMONS },
             threads,
             span_s: 600 + threads as u64 * 5,
             far_forward: std::env::var_os("WILCO_SIM_FAR_FORWARD").is_some(),
