@@ -2,6 +2,9 @@
 //! `bench` measures.
 
 mod bench;
+#[path = "../../tests/harness/postgres.rs"]
+mod cluster;
+mod postgres;
 mod python;
 mod run;
 mod test;

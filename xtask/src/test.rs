@@ -2,7 +2,10 @@
 //! Python 3. What is missing is installed or named; nothing passes by being skipped.
 
 use crate::run::{cargo, run as run_command};
-use crate::{python, tidy};
+use crate::{postgres, python, tidy};
+
+/// What needs more than the toolchain.
+const FEATURES: &str = "wilco-tests/interop,wilco-tests/postgres,wilco-store/postgres-tests";
 
 /// What only this command tests: other people's clients, and the bank over https://. One list for the build and the
 /// tests, so that nothing is built twice.
@@ -11,12 +14,14 @@ const FEATURES: &str = "wilco-tests/interop,adapter-bank/tls";
 pub fn run() -> Result<(), String> {
     tidy::run()?;
     let python = python::ready()?;
+    let server = postgres::ready()?;
     // The binaries first: the integration tests drive them as a user would.
     run_command(cargo().args(["build", "--workspace", "--bins", "--features", FEATURES]))?;
     run_command(
         cargo()
             .args(["test", "--workspace", "--features", FEATURES])
             .env("WILCO_TEST_PYTHON", &python)
+            .env("WILCO_TEST_POSTGRES", server.url("postgres"))
             .env("WILCO_TEST_BINARIES_ARE_BUILT", "1"),
     )?;
     println!("\nall tests passed");

@@ -1,11 +1,12 @@
 //! Connections: how many there may be, what each must be, and who has one.
 //!
 //! No pool of the database library stands here, for two reasons. A connection is only ever used inside a task that nobody
-//! can cancel, and only comes back when all that was asked on it was answered: so none is ever handed on in the middle of
-//! something, and a transaction that somebody left open cannot swallow another's write. (The library's pool hands on a
-//! connection whose `begin` was cancelled.) And a pool that asks whether a connection is alive before and after each use
-//! costs two round trips, where a write costs one. `WRITE` answers besides whether it was alone in its transaction, and a
-//! write that was not is no write.
+//! can cancel, and only comes back when all that was asked on it was answered and no transaction is open: so none is ever
+//! handed on in the middle of something, and a transaction that somebody left open cannot swallow another's write. (The
+//! library's pool hands on a connection whose `begin` was cancelled.) And a pool that asks whether a connection is alive
+//! before and after each use costs two round trips, where a write costs one.
+//!
+//! For the same reason nothing may stand between this keeper and the server that shares connections by the transaction.
 
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -140,7 +140,7 @@ erased AS (
     WHERE go.go AND $44 AND journal.act_id = ANY ($1) AND journal.body IS NOT NULL
     RETURNING 1
 )
-SELECT go.now, go.free, go.go, now() = statement_timestamp() AS alone,
+SELECT go.now, go.free, go.go,
     1 / CASE
         WHEN NOT go.go THEN 1
         WHEN (SELECT count(*) FROM updated) + (SELECT count(*) FROM inserted) = cardinality($1)

@@ -1,14 +1,14 @@
 //! Every statement is understood by a real server and walks an index; the tables are those of the other database.
 
-#[path = "../../tests/support/schema.rs"]
-mod schema;
+#[path = "../../tests/support/database.rs"]
+mod database;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::postgres::{PgConnection, PgTypeInfo};
 use sqlx::{AssertSqlSafe, Connection, Executor, Row, SqlSafeStr, SqliteConnection};
 
-use self::schema::Schema;
+use self::database::Database;
 use super::{open, sql};
 
 /// What each parameter is, a letter for each: a text, a number, yes or no, and in capitals an array.
@@ -49,16 +49,16 @@ fn types(name: &str) -> Vec<PgTypeInfo> {
     letters(name).chars().map(kind).collect()
 }
 
-async fn migrated(schema: &Schema) -> PgConnection {
-    let mut db = schema.raw().await;
+async fn migrated(database: &Database) -> PgConnection {
+    let mut db = database.raw().await;
     open::migrate(&mut db, open::NEWEST).await.expect("the tables");
     db
 }
 
 #[tokio::test]
 async fn every_statement_is_understood() {
-    let schema = Schema::new().await;
-    let mut db = migrated(&schema).await;
+    let database = Database::new().await;
+    let mut db = migrated(&database).await;
     for (name, text) in sql::SHARED.into_iter().chain(sql::OURS) {
         let prepared = db.prepare_with(text.into_sql_str(), &types(name)).await;
         assert!(prepared.is_ok(), "{name}: {:?}", prepared.err());
@@ -68,8 +68,8 @@ async fn every_statement_is_understood() {
 
 #[tokio::test]
 async fn no_question_scans_a_table() {
-    let schema = Schema::new().await;
-    let mut db = migrated(&schema).await;
+    let database = Database::new().await;
+    let mut db = migrated(&database).await;
     for setting in ["enable_seqscan", "enable_hashjoin", "enable_mergejoin"] {
         let off = AssertSqlSafe(format!("SET {setting} = off"));
         sqlx::raw_sql(off).execute(&mut db).await.expect("set");
@@ -127,8 +127,8 @@ async fn the_tables_are_those_of_the_other_database() {
 }
 
 async fn in_postgres() -> Tables {
-    let schema = Schema::new().await;
-    let mut db = migrated(&schema).await;
+    let database = Database::new().await;
+    let mut db = migrated(&database).await;
     let mut tables = Tables::new();
     let columns = sqlx::query(
         "SELECT table_name::text AS name, column_name::text AS col, data_type::text AS kind, is_nullable = 'YES' AS nullable

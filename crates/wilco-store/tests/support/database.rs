@@ -1,4 +1,4 @@
-//! A schema of its own in the server that `WILCO_TEST_POSTGRES` names.
+//! A database of its own in the server that `WILCO_TEST_POSTGRES` names.
 
 // Each test file uses a part of it.
 #![allow(dead_code)]
@@ -11,39 +11,54 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use wilco_store::suite::hand::HandClock;
 use wilco_store::{PostgresKeeper, PostgresOptions};
 
+#[path = "../../../../tests/harness/postgres.rs"]
+pub mod cluster;
+
 /// The server's address.
 pub fn server() -> String {
     std::env::var("WILCO_TEST_POSTGRES").unwrap_or_else(|_| {
         panic!(
             "WILCO_TEST_POSTGRES is not set: run these tests by `cargo xtask test`, or give the address of a PostgreSQL \
-             server that may be written to"
+             server on which databases may be made"
         )
     })
 }
 
-/// A schema nobody else has, removed when dropped.
-pub struct Schema(String);
+/// A database nobody else has, removed when dropped.
+pub struct Database {
+    server: String,
+    name: String,
+}
 
-impl Schema {
-    pub async fn new() -> Schema {
+impl Database {
+    /// One in the tests' server.
+    pub async fn new() -> Database {
+        Database::on(server()).await
+    }
+
+    /// One in the server at this address.
+    pub async fn on(server: String) -> Database {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock");
         let name = format!("wilco_{}_{}_{n}", std::process::id(), now.as_micros());
-        let schema = Schema(name);
-        run(&server(), format!("CREATE SCHEMA {}", schema.0)).await;
-        schema
+        run(&server, format!("CREATE DATABASE {name} TEMPLATE template0")).await;
+        Database { server, name }
     }
 
-    /// The address at which this schema is the only one.
+    /// Its address.
     pub fn url(&self) -> String {
-        self.at(&server())
+        self.at(&self.server)
     }
 
-    /// The same through another door to the server.
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its address through another door to the server.
     pub fn at(&self, server: &str) -> String {
-        let mark = if server.contains('?') { '&' } else { '?' };
-        format!("{server}{mark}options[search_path]={}", self.0)
+        cluster::other_database(server, &self.name)
     }
 
     /// Opens a keeper on it that runs on `clock`.
@@ -68,12 +83,13 @@ impl Schema {
     }
 }
 
-impl Drop for Schema {
+impl Drop for Database {
     fn drop(&mut self) {
-        let statement = format!("DROP SCHEMA {} CASCADE", self.0);
+        let (server, name) = (self.server.clone(), self.name.clone());
         let dropped = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.expect("a runtime").block_on(run(&server(), statement));
+            let drop = format!("DROP DATABASE {name} WITH (FORCE)");
+            runtime.expect("a runtime").block_on(run(&server, drop));
         });
         drop(dropped.join());
     }
