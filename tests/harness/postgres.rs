@@ -21,7 +21,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 ///
 /// $1 the folder of the programs; the rest are lines of `postgresql.conf`.
 const KEEPER: &str = r#"
-trap '' HUP INT TERM
+trap '' HUP INT TERM PIPE
 bin=$1; shift
 cd / || exit 1
 dir=$(mktemp -d "${TMPDIR:-/tmp}/wilco-postgres.XXXXXX") || exit 1

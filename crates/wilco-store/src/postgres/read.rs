@@ -279,7 +279,7 @@ async fn rows(
                 }
                 _ => error.to_string(),
             },
-            Err(_) => format!("no answer in {} s", patience.as_secs()),
+            Err(_) => format!("no answer in {patience:?}"),
         };
         if again {
             shared.conns.heard(false);

@@ -301,7 +301,7 @@ async fn ask(
     let failed = match tokio::time::timeout(patience, asked).await {
         Ok(Ok(rows)) => return Ok(rows),
         Ok(Err(error)) => failed(&error),
-        Err(_) => Failed::Lost(format!("no answer in {} s", patience.as_secs())),
+        Err(_) => Failed::Lost(format!("no answer in {patience:?}")),
     };
     if matches!(failed, Failed::Lost(_)) {
         shared.conns.heard(false);
