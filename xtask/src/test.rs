@@ -4,12 +4,9 @@
 use crate::run::{cargo, run as run_command};
 use crate::{postgres, python, tidy};
 
-/// What needs more than the toolchain.
-const FEATURES: &str = "wilco-tests/interop,wilco-tests/postgres,wilco-store/postgres-tests";
-
-/// What only this command tests: other people's clients, and the bank over https://. One list for the build and the
-/// tests, so that nothing is built twice.
-const FEATURES: &str = "wilco-tests/interop,adapter-bank/tls";
+/// What only this command tests: other people's clients, a PostgreSQL server, and the bank over https://. One list for the
+/// build and the tests, so that nothing is built twice.
+const FEATURES: &str = "wilco-tests/interop,wilco-tests/postgres,wilco-store/postgres-tests,adapter-bank/tls";
 
 pub fn run() -> Result<(), String> {
     tidy::run()?;
