@@ -24,14 +24,9 @@ pub(super) fn bound(
     write: &Sealed,
     checked: bool,
 ) -> Result<Query<'static, Postgres, PgArguments>, StoreError> {
-    let changes = write.changes.iter().zip(&write.acts);
     let was = |expect: Expect| match expect {
         Expect::Absent => 0,
         Expect::Version(version) => version,
-    };
-    let was_head = |(change, _): (&wilco_core::Change, &Act)| match change.expect {
-        Expect::Absent => String::new(),
-        Expect::Version(_) => change.act.head.clone(),
     };
     let acts = || write.acts.iter();
     let texts = |of: fn(&Act) -> &str| acts().map(|a| of(a).to_owned()).collect::<Vec<String>>();
@@ -51,18 +46,19 @@ pub(super) fn bound(
     };
     let row_seqs: Vec<i64> = rows().map(|(_, r)| signed(r.seq)).collect::<Result<_, _>>()?;
 
-    let guards = write.changes.iter().filter_map(|c| c.unless_twin.as_ref());
-    let guards: Vec<_> = guards.map(|guard| GuardOut::new(0, guard, write.at)).collect();
+    let guards = write.guards().map(|guard| GuardOut::new(0, guard, write.at));
+    let guards: Vec<_> = guards.collect();
 
     Ok(sqlx::query(sql::WRITE)
         .bind(acts().map(|a| a.act_id.to_string()).collect::<Vec<_>>())
         .bind(
-            changes
-                .clone()
-                .map(|(c, _)| signed(was(c.expect)))
+            write
+                .before
+                .iter()
+                .map(|b| signed(was(b.expect)))
                 .collect::<Result<Vec<_>, _>>()?,
         )
-        .bind(changes.map(was_head).collect::<Vec<_>>())
+        .bind(write.before.iter().map(|b| b.head.clone()).collect::<Vec<_>>())
         .bind(texts(|a| &a.thread))
         .bind(texts(|a| &a.handoff.id))
         .bind(count(|a| a.version)?)
@@ -115,8 +111,7 @@ pub(super) fn bound(
 /// The parts of the likenesses that this write may make twins of: those it looks for, and those of acts that it states
 /// or claims, the two ways in which an act becomes one that counts. In order, so that nobody waits in a circle.
 fn parts(write: &Sealed) -> Vec<String> {
-    let looked_for = write.changes.iter().filter_map(|c| c.unless_twin.as_ref());
-    let looked_for = looked_for.map(|guard| guard.likeness.as_str());
+    let looked_for = write.guards().map(|guard| guard.likeness.as_str());
     let counts = |a: &&Act| matches!(a.state(), State::Prepared | State::Executing);
     let made = write
         .acts

@@ -143,8 +143,8 @@ async fn in_steps(
 ) -> Result<(Sealed, Result<Made, Failed>), Ended> {
     let db = &mut lease.line.db;
     let ids = |write: &Sealed| {
-        let old = write.changes.iter().filter(|c| c.expect != Expect::Absent);
-        old.map(|c| c.act.act_id.to_string()).collect::<Vec<_>>()
+        let old = write.changes().filter(|(b, ..)| b.expect != Expect::Absent);
+        old.map(|(_, act, _)| act.act_id.to_string()).collect::<Vec<_>>()
     };
     let held = ids(&first);
     let erases = first.erases;

@@ -401,21 +401,21 @@ impl Parcel {
     fn add(&mut self, write: &Sealed) -> Result<(), StoreError> {
         let (mut updates, mut arrivals) = (Vec::new(), Vec::new());
         let (mut inserts, mut rows) = (Vec::new(), Vec::new());
-        let guards = write.changes.iter().filter_map(|c| c.unless_twin.as_ref());
         let erased: Vec<_> = write
             .acts
             .iter()
             .filter(|_| write.erases)
             .map(|a| a.act_id)
             .collect();
-        let guards: Vec<_> = guards.map(|guard| GuardOut::new(0, guard, write.at)).collect();
+        let guards = write.guards().map(|guard| GuardOut::new(0, guard, write.at));
+        let guards: Vec<_> = guards.collect();
         let mut updated = 0;
-        for (change, act) in write.changes.iter().zip(&write.acts) {
-            match change.expect {
+        for (before, act, _) in write.changes() {
+            match before.expect {
                 Expect::Version(was) => {
                     updated += 1;
                     self.reverses |= act.undo_of.is_some();
-                    updates.push(ActOut::changed(act, was, &change.act.head));
+                    updates.push(ActOut::changed(act, was, &before.head));
                     if !act.is_tombstone() {
                         arrivals.push(ArrivalOut::new(act));
                     }
