@@ -24,17 +24,14 @@ pub(super) fn bound(
     write: &Sealed,
     checked: bool,
 ) -> Result<Query<'static, Postgres, PgArguments>, StoreError> {
-    let mut changes: Vec<_> = write.changes.iter().zip(&write.acts).collect();
-    changes.sort_by_key(|(_, act)| act.act_id);
+    // In the order in which every write locks them.
+    let mut changes: Vec<_> = write.changes().collect();
+    changes.sort_by_key(|(_, act, _)| act.act_id);
     let was = |expect: Expect| match expect {
         Expect::Absent => 0,
         Expect::Version(version) => version,
     };
-    let was_head = |(change, _): &(&wilco_core::Change, &Act)| match change.expect {
-        Expect::Absent => String::new(),
-        Expect::Version(_) => change.act.head.clone(),
-    };
-    let acts = || changes.iter().map(|(_, act)| *act);
+    let acts = || changes.iter().map(|(_, act, _)| *act);
     let texts = |of: fn(&Act) -> &str| acts().map(|a| of(a).to_owned()).collect::<Vec<String>>();
     let maybe = |of: fn(&Act) -> Option<String>| acts().map(of).collect::<Vec<Option<String>>>();
     let numbers = |of: fn(&Act) -> i64| acts().map(of).collect::<Vec<i64>>();
@@ -52,18 +49,23 @@ pub(super) fn bound(
     };
     let row_seqs: Vec<i64> = rows().map(|(_, r)| signed(r.seq)).collect::<Result<_, _>>()?;
 
-    let guards = write.changes.iter().filter_map(|c| c.unless_twin.as_ref());
-    let guards: Vec<_> = guards.map(|guard| GuardOut::new(0, guard, write.at)).collect();
+    let guards = write.guards().map(|guard| GuardOut::new(0, guard, write.at));
+    let guards: Vec<_> = guards.collect();
 
     let bound = Bound::new(write)
         .column(acts().map(|a| a.act_id.to_string()).collect::<Vec<_>>())
         .column(
             changes
                 .iter()
-                .map(|(c, _)| signed(was(c.expect)))
+                .map(|(before, ..)| signed(was(before.expect)))
                 .collect::<Result<Vec<_>, _>>()?,
         )
-        .column(changes.iter().map(was_head).collect::<Vec<_>>())
+        .column(
+            changes
+                .iter()
+                .map(|(before, ..)| before.head.clone())
+                .collect::<Vec<_>>(),
+        )
         .column(texts(|a| &a.thread))
         .column(texts(|a| &a.handoff.id))
         .column(count(|a| a.version)?)
@@ -124,7 +126,7 @@ struct Bound {
 impl Bound {
     /// The shortest statement that makes this write.
     fn new(write: &Sealed) -> Bound {
-        let (statement, alone) = match write.changes.as_slice() {
+        let (statement, alone) = match write.before.as_slice() {
             [one] if one.expect == Expect::Absent => (sql::WRITE_NEW, true),
             [_] if !write.erases => (sql::WRITE_CHANGED, true),
             _ => (sql::WRITE, false),
@@ -153,8 +155,7 @@ impl Bound {
 /// The parts of the likenesses that this write may make twins of: those it looks for, and those of acts that it states
 /// or claims, the two ways in which an act becomes one that counts. In order, so that nobody waits in a circle.
 fn parts(write: &Sealed) -> Vec<String> {
-    let looked_for = write.changes.iter().filter_map(|c| c.unless_twin.as_ref());
-    let looked_for = looked_for.map(|guard| guard.likeness.as_str());
+    let looked_for = write.guards().map(|guard| guard.likeness.as_str());
     let counts = |a: &&Act| matches!(a.state(), State::Prepared | State::Executing);
     let made = write
         .acts

@@ -143,8 +143,8 @@ async fn in_steps(
 ) -> Result<(Sealed, Result<Made, Failed>), Ended> {
     let db = &mut lease.line.db;
     let ids = |write: &Sealed| {
-        let old = write.changes.iter().filter(|c| c.expect != Expect::Absent);
-        let mut ids: Vec<String> = old.map(|c| c.act.act_id.to_string()).collect();
+        let old = write.changes().filter(|(b, ..)| b.expect != Expect::Absent);
+        let mut ids: Vec<String> = old.map(|(_, act, _)| act.act_id.to_string()).collect();
         ids.sort_unstable();
         ids
     };

@@ -30,6 +30,11 @@ pub(super) const BEGIN: &str = "BEGIN IMMEDIATE";
 /// Undoes everything since [`BEGIN`]; an error where no transaction is open.
 pub(super) const ROLLBACK: &str = "ROLLBACK";
 
+/// The statements of a text that holds several, one after the other.
+pub(super) fn each(statements: &'static str) -> impl Iterator<Item = &'static str> {
+    statements.split(";\n")
+}
+
 /// How many statements of [`WRITE`] come before its COMMIT.
 pub(super) const BEFORE_COMMIT: usize = 7;
 
