@@ -1,7 +1,7 @@
 //! The statements of the SQLite keeper, beside those it shares with the other database.
 //!
-//! A batch is written by a handful of statements over JSON arrays, not by one per member: a call costs a hop to the
-//! connection's thread, which would be most of the time.
+//! A batch is written by a handful of statements over JSON arrays, not by one per member: what they cost is then shared by
+//! all members.
 
 macro_rules! texts {
     ($json:literal) => {
