@@ -104,6 +104,7 @@ async fn decline(
     let written = engine
         .write(move |_| Ok(vec![core::decline(&before, &offer, &confirmation, &principal)]))
         .await?;
+    wilco_failpoint::reach!("commit.declined");
     match written {
         Written::Advanced { mut acts, .. } => {
             engine.release_if_abandoned(&acts);
@@ -160,6 +161,7 @@ async fn claim_and_execute(
         }
     }
 
+    wilco_failpoint::reach!("commit.ready");
     // Entered before the claim is written, so that recovery never finds it claimed and running nowhere.
     let waiting = engine.running.watch(act.act_id);
     let changed = waiting.notified();
@@ -188,6 +190,7 @@ async fn claim_and_execute(
         Written::Advanced {
             mut acts, durable, ..
         } => {
+            wilco_failpoint::reach!("commit.claim_written");
             let act = acts
                 .pop()
                 .ok_or_else(|| Refusal::new(Reason::StoreDown, "the claim returned no act"))?;
@@ -255,6 +258,7 @@ pub(crate) async fn wait_for_the_truth(
     replayed: bool,
 ) -> Result<Committed, Refusal> {
     let act = until_closed(engine, act_id, wait).await?;
+    wilco_failpoint::reach!("commit.answering");
     Ok(answer(act, replayed))
 }
 

@@ -125,6 +125,7 @@ async fn take_over(engine: &Arc<Engine>, act: &Act, fate: Fate) -> Result<Option
         return Ok(None);
     };
     let (before, from, me) = (act.clone(), Bearer::of(&execution.claim), engine.owner.clone());
+    wilco_failpoint::reach!("recover.taking_over");
     let written = engine
         .write(move |now| {
             Ok(recovery::take_over(&before, &from, &me, fate, now)
@@ -135,6 +136,7 @@ async fn take_over(engine: &Arc<Engine>, act: &Act, fate: Fate) -> Result<Option
     let Written::Advanced { mut acts, .. } = written else {
         return Ok(None);
     };
+    wilco_failpoint::reach!("recover.taken_over");
     engine.stats.takeovers.fetch_add(1, Ordering::Relaxed);
     tracing::warn!(act = %act.act_id, owner = execution.claim.owner, ?fate, "claim taken over");
     Ok(acts.pop())
@@ -166,6 +168,7 @@ async fn settle_by_looking(engine: &Arc<Engine>, act: Act, in_hand: InFlight) ->
             place = slot.place_for_claimed() => place,
             () = engine.stopping().cancelled() => return Ok(()),
         };
+        wilco_failpoint::reach!("recover.looking");
         engine.stats.lookups.fetch_add(1, Ordering::Relaxed);
         let asked_at = engine.keeper.now();
         let found = slot
@@ -184,6 +187,7 @@ async fn settle_by_looking(engine: &Arc<Engine>, act: Act, in_hand: InFlight) ->
             Found::Unknown(text) => News::LookupUnknown(text),
         }
     };
+    wilco_failpoint::reach!("recover.looked");
     let absent = matches!(news, News::LookupAbsent { .. });
     let act = record(engine, act.act_id, &news, &from).await?;
     if absent && from.holds(&act) {
@@ -215,6 +219,7 @@ async fn send_again(engine: &Arc<Engine>, act: Act, from: &Bearer, in_hand: InFl
     } = written
         && let Some(act) = acts.pop()
     {
+        wilco_failpoint::reach!("recover.resending");
         engine.stats.resends.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(act = %act.act_id, "its owner may be paused and the counterparty knows nothing of it: the same bytes again");
         execute::start(engine, act, &durable, in_hand);

@@ -145,6 +145,7 @@ impl Writer {
             .await
             .map_err(|e| Trouble::before(&e, jobs))?;
         self.connection.in_transaction.store(true, Ordering::Release);
+        wilco_failpoint::reach!("store.begun");
         if !closer {
             self.gather(jobs);
         }
@@ -248,7 +249,12 @@ impl Writer {
         let mut done = 0;
         while let Some(step) = steps.next().await {
             match step {
-                Ok(Either::Left(_)) => done += 1,
+                Ok(Either::Left(_)) => {
+                    done += 1;
+                    if done == sql::BEFORE_COMMIT {
+                        wilco_failpoint::reach!("store.committing");
+                    }
+                }
                 Ok(Either::Right(_)) => {}
                 Err(e) if done < sql::BEFORE_COMMIT && is_refusal(&e) => return Ok(false),
                 Err(e) => {
@@ -265,6 +271,7 @@ impl Writer {
         if self.shared.faults.commit_answer_lost() {
             return Err(("the answer to COMMIT was lost".to_owned(), true));
         }
+        wilco_failpoint::reach!("store.committed");
         self.shared.counters.flushes.fetch_add(1, Ordering::Relaxed);
         Ok(true)
     }
