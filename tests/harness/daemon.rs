@@ -16,6 +16,9 @@ pub struct Setup {
     lab: Lab,
     args: Vec<String>,
     log: String,
+    failing: bool,
+    wrapper: Vec<String>,
+    env: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone)]
@@ -56,6 +59,9 @@ impl Setup {
             lab: Lab::Inside,
             args: Vec::new(),
             log: "info".to_owned(),
+            failing: false,
+            wrapper: Vec::new(),
+            env: BTreeMap::new(),
         };
         setup.set("lab.today", &format!("\"{TODAY}\""))
     }
@@ -84,6 +90,27 @@ impl Setup {
     #[must_use]
     pub fn arg(mut self, arg: impl Into<String>) -> Setup {
         self.args.push(arg.into());
+        self
+    }
+
+    /// Runs the daemon whose failpoints the environment arms.
+    #[must_use]
+    pub fn failing(mut self) -> Setup {
+        self.failing = true;
+        self
+    }
+
+    /// Sets a variable of the daemon's environment.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: &str) -> Setup {
+        self.env.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Runs the daemon under another program, which starts it with the words that follow its own.
+    #[must_use]
+    pub fn under(mut self, words: &[&str]) -> Setup {
+        self.wrapper = words.iter().map(|w| (*w).to_owned()).collect();
         self
     }
 
@@ -268,6 +295,32 @@ impl Daemon {
         self.wait_until_ready().await;
     }
 
+    /// Starts it again on the same folder with these variables and no others, killing it first if it still runs. Does
+    /// not wait for anything.
+    pub fn relaunch(&mut self, env: &[(&str, &str)]) {
+        self.process.kill();
+        self.setup.env = env
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        self.process = launch(&self.folder, &self.setup);
+    }
+
+    /// Whether it answers by now: looks for the `run.json` of this very process, and takes the URL from it.
+    pub fn answers(&mut self) -> bool {
+        let Ok(text) = std::fs::read_to_string(self.data().join("run.json")) else {
+            return false;
+        };
+        let Ok(run) = serde_json::from_str::<serde_json::Value>(&text) else {
+            return false;
+        };
+        if run["pid"] != self.process.pid() {
+            return false;
+        }
+        run["url"].as_str().unwrap_or_default().clone_into(&mut self.url);
+        true
+    }
+
     /// Changes a setting; it counts from the next start on.
     pub fn set(&mut self, name: &str, literal: &str) {
         self.setup = self.setup.clone().set(name, literal);
@@ -332,6 +385,11 @@ pub fn key_in(data: &Path, principal: &str) -> String {
 #[must_use]
 pub fn serve(data: &Path) -> Command {
     let mut command = Command::new(binaries::wilcod());
+    served_on(&mut command, data);
+    command
+}
+
+fn served_on(command: &mut Command, data: &Path) {
     command.arg("serve").arg("--data").arg(data);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("WILCO_") {
@@ -339,13 +397,24 @@ pub fn serve(data: &Path) -> Command {
         }
     }
     command.env("RUST_LOG", "info");
-    command
 }
 
 fn launch(folder: &Folder, setup: &Setup) -> Process {
-    let mut command = serve(&folder.path().join("data"));
+    let program = match setup.failing {
+        true => binaries::wilcod_failing(),
+        false => binaries::wilcod(),
+    };
+    let mut command = match setup.wrapper.split_first() {
+        None => Command::new(program),
+        Some((wrapper, words)) => {
+            let mut command = Command::new(wrapper);
+            command.args(words).arg(program);
+            command
+        }
+    };
+    served_on(&mut command, &folder.path().join("data"));
     command.args(["--listen", "127.0.0.1:0"]).args(&setup.args);
-    command.env("RUST_LOG", &setup.log);
+    command.env("RUST_LOG", &setup.log).envs(&setup.env);
     Process::start(command, folder.path(), "wilcod")
 }
 
