@@ -17,6 +17,9 @@ pub async fn judge(name: &str, daemon: &Daemon, desk: &Desk, tally: &Tally) {
     let told = desk.handoffs();
     let broke = |what: Broken| tally.broke(name, what);
     tally.ended(told.len(), book.payments().len());
+    for act in &acts {
+        tally.state(act.state().as_str_name());
+    }
 
     payments_have_owners(&book, &acts, &broke);
     let mut seen = BTreeSet::new();
@@ -79,7 +82,8 @@ fn payments_have_owners(book: &Book, acts: &[v1::Act], broke: &impl Fn(Broken)) 
         *by_reference.entry(text(&payment, "reference")).or_default() += 1;
         let instruction = text(&payment, "instruction_id");
         *by_instruction.entry(instruction.clone()).or_default() += 1;
-        match acts.iter().find(|a| a.reference == instruction) {
+        // The act's own id is the reference the bank was given; it stays when the texts are erased.
+        match acts.iter().find(|a| a.act_id == instruction) {
             None => broke(Broken::Lost(format!("nobody answers for this payment: {payment}"))),
             Some(act) if act.state() != State::Done => {
                 broke(Broken::Lost(format!("paid, and yet {:?}: {payment}: {act:?}", act.state())));
@@ -96,7 +100,7 @@ fn payments_have_owners(book: &Book, acts: &[v1::Act], broke: &impl Fn(Broken)) 
 fn agrees(told: &Told, act: &v1::Act, book: &Book, broke: &impl Fn(Broken)) {
     let paid: Vec<Value> = moved(book)
         .into_iter()
-        .filter(|p| text(p, "instruction_id") == act.reference)
+        .filter(|p| text(p, "instruction_id") == act.act_id)
         .collect();
     let lost = |what: &str| {
         broke(Broken::Lost(format!("{what}: told {:?}, accepted {}, act {act:?}, book {paid:?}", told.close, told.accepted)));

@@ -24,7 +24,7 @@ pub struct Plan {
     pub kills: Vec<Kill>,
     /// Whether the bank's knobs are turned.
     pub faulty: bool,
-    /// Whether handoffs end within seconds, so that confirmations come too late.
+    /// Whether the clock jumps between two runs, so that confirmations come too late. Never with `faulty`.
     pub hasty: bool,
     /// Deaths while a person settles what the bank does not answer for.
     pub operator: Vec<Kill>,
@@ -33,7 +33,7 @@ pub struct Plan {
 }
 
 /// Places that traffic comes to.
-const TRAFFIC: [&str; 18] = [
+const TRAFFIC: [&str; 17] = [
     "prepare.resolved",
     "prepare.written",
     "commit.ready",
@@ -51,7 +51,6 @@ const TRAFFIC: [&str; 18] = [
     "commit.answering",
     "cancel.deciding",
     "cancel.written",
-    "recover.looking",
 ];
 
 /// Deaths that leave a claim behind: the next start has something to recover.

@@ -178,7 +178,10 @@ impl Hand<'_> {
         let prepared = match asked {
             Ok(prepared) => prepared,
             Err(refused) => {
-                self.complain(&format!("prepare was refused: {refused:?}"));
+                // Its time ran out while it was being stated; the next look closes it.
+                if refused.reason != "EXPIRED" {
+                    self.complain(&format!("prepare was refused: {refused:?}"));
+                }
                 return None;
             }
         };

@@ -24,6 +24,7 @@ struct Counts {
     at: BTreeMap<String, u64>,
     acts: u64,
     paid: u64,
+    states: BTreeMap<String, u64>,
     broken: Vec<(String, Broken)>,
 }
 
@@ -40,6 +41,11 @@ impl Tally {
         let mut counts = self.counts();
         counts.acts += acts as u64;
         counts.paid += paid as u64;
+    }
+
+    /// An act ended in this state.
+    pub fn state(&self, state: &str) {
+        *self.counts().states.entry(state.to_lowercase()).or_default() += 1;
     }
 
     /// Something is broken; `house` says how to come back to it.
@@ -59,7 +65,8 @@ impl Tally {
         for (at, n) in &counts.at {
             println!("{n:6}  {at}");
         }
-        println!("{} handoffs, {} payments in the banks' books", counts.acts, counts.paid);
+        let states: Vec<String> = counts.states.iter().map(|(state, n)| format!("{n} {state}")).collect();
+        println!("{} handoffs ({}), {} payments in the banks' books", counts.acts, states.join(", "), counts.paid);
         for (house, what) in &counts.broken {
             println!("{house}: {what:?}");
         }
