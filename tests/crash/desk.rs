@@ -89,7 +89,12 @@ impl Desk {
             if let Some(url) = url {
                 let endpoint = Endpoint::from_shared(url.clone()).ok()?;
                 let key = self.keys.get(principal).cloned();
-                return Some(Caller::new(&url, endpoint.timeout(CALL).connect_lazy(), wire, key));
+                return Some(Caller::new(
+                    &url,
+                    endpoint.timeout(CALL).connect_lazy(),
+                    wire,
+                    key,
+                ));
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

@@ -139,7 +139,9 @@ impl House<'_> {
                 Kill::After(after) => up.filter(|up| *up >= after).map(|_| true),
                 Kill::At(..) => up.filter(|up| *up >= REACH.max(at_least)).map(|_| false),
                 Kill::Booked => match (booked, up) {
-                    (Some(before), _) if self.daemon.bank().book().await.payments().len() > before => Some(true),
+                    (Some(before), _) if self.daemon.bank().book().await.payments().len() > before => {
+                        Some(true)
+                    }
                     (_, Some(up)) if up >= REACH => Some(false),
                     _ => None,
                 },
@@ -149,7 +151,11 @@ impl House<'_> {
                 let status = self.daemon.process().ended().unwrap_or_default();
                 break (status, reached);
             }
-            assert!(started.elapsed() < PATIENCE, "the daemon neither answers nor ends:\n{}", self.daemon.log());
+            assert!(
+                started.elapsed() < PATIENCE,
+                "the daemon neither answers nor ends:\n{}",
+                self.daemon.log()
+            );
             tokio::time::sleep(Duration::from_millis(2)).await;
         };
         self.desk.open(None);
@@ -158,7 +164,10 @@ impl House<'_> {
 
     fn count(&self, status: ExitStatus, kill: Kill, reached: bool) {
         if status.signal() != Some(9) {
-            self.broke(Broken::Other(format!("the daemon ended with {status}:\n{}", tail(&self.daemon.log()))));
+            self.broke(Broken::Other(format!(
+                "the daemon ended with {status}:\n{}",
+                tail(&self.daemon.log())
+            )));
             return;
         }
         self.tally.killed(match (reached, kill) {
@@ -174,8 +183,10 @@ impl House<'_> {
     }
 
     fn launch(&mut self, order: &str) {
-        let ahead = self.clock_ahead_s.to_string();
-        self.daemon.relaunch(&[(VARIABLE, order), (CLOCK_VARIABLE, &ahead)]);
+        let clock = self.daemon.data().join("clock-ahead");
+        write(&clock, &self.clock_ahead_s.to_string());
+        self.daemon
+            .relaunch(&[(VARIABLE, order), (CLOCK_VARIABLE, &clock.display().to_string())]);
     }
 
     /// Starts the daemon with nothing armed, and waits until it answers.
@@ -184,9 +195,16 @@ impl House<'_> {
         let started = Instant::now();
         while !self.daemon.answers() {
             if let Some(status) = self.daemon.process().ended() {
-                panic!("the daemon ended with {status} instead of serving:\n{}", tail(&self.daemon.log()));
+                panic!(
+                    "the daemon ended with {status} instead of serving:\n{}",
+                    tail(&self.daemon.log())
+                );
             }
-            assert!(started.elapsed() < PATIENCE, "the daemon does not answer:\n{}", tail(&self.daemon.log()));
+            assert!(
+                started.elapsed() < PATIENCE,
+                "the daemon does not answer:\n{}",
+                tail(&self.daemon.log())
+            );
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         self.desk.open(Some(self.daemon.url()));
@@ -213,15 +231,20 @@ impl House<'_> {
         }
         let bank = self.daemon.bank();
         let times = u32::try_from(self.chance.between(1, 3)).unwrap_or(1);
-        let fraction = |chance: &mut Chance, most: f64| most * f64::from(chance.between(1, 100) as u32) / 100.0;
+        let fraction =
+            |chance: &mut Chance, most: f64| most * f64::from(chance.between(1, 100) as u32) / 100.0;
         match self.chance.between(0, 11) {
             0 => bank.fault(PAYMENTS, "drop-before", times, 0.0).await,
             1 => bank.fault(PAYMENTS, "drop-after-accept", times, 0.0).await,
             2 => bank.fault(PAYMENTS, "5xx-after-accept", times, 0.0).await,
-            3 => bank.fault(PAYMENTS, "slow", times, fraction(&mut self.chance, 0.3)).await,
+            3 => {
+                bank.fault(PAYMENTS, "slow", times, fraction(&mut self.chance, 0.3))
+                    .await
+            }
             4 | 5 => {
                 let most = SETTLE_WINDOW.as_secs_f64() * 0.6;
-                bank.fault(PAYMENTS, "late", times, fraction(&mut self.chance, most)).await;
+                bank.fault(PAYMENTS, "late", times, fraction(&mut self.chance, most))
+                    .await;
             }
             6 => bank.fault(PAYMENTS, "refuse", 1, 0.0).await,
             7 => bank.fault(PAYMENTS, "wrong-amount", 1, 0.0).await,
@@ -252,7 +275,10 @@ impl House<'_> {
             let desk = Rc::clone(&self.desk);
             async move {
                 for (act_id, reference) in in_doubt {
-                    let done = book.payments().iter().any(|p| p["instruction_id"] == reference.as_str());
+                    let done = book
+                        .payments()
+                        .iter()
+                        .any(|p| p["instruction_id"] == reference.as_str());
                     settle(&desk, &act_id, done).await;
                 }
             }
@@ -273,7 +299,9 @@ impl House<'_> {
         loop {
             let listed = self
                 .desk
-                .ask("duty", Wire::Grpc, "acts in doubt", async |caller| caller.acts(&[State::InDoubt]).await)
+                .ask("duty", Wire::Grpc, "acts in doubt", async |caller| {
+                    caller.acts(&[State::InDoubt]).await
+                })
                 .await;
             let acts = listed.map(|l| l.acts).unwrap_or_default();
             if acts.len() >= want || Instant::now() > deadline {
@@ -290,7 +318,9 @@ impl House<'_> {
         loop {
             let listed = self
                 .desk
-                .ask("duty", Wire::Grpc, "open acts", async |caller| caller.acts(&open).await)
+                .ask("duty", Wire::Grpc, "open acts", async |caller| {
+                    caller.acts(&open).await
+                })
                 .await;
             match listed {
                 Ok(listed) if listed.acts.is_empty() => return,
@@ -313,7 +343,9 @@ impl House<'_> {
         let erased = spawn_local(async move {
             loop {
                 let asked = desk
-                    .ask("duty", Wire::Grpc, "purge", async |caller| caller.purge(86_400).await)
+                    .ask("duty", Wire::Grpc, "purge", async |caller| {
+                        caller.purge(86_400).await
+                    })
                     .await;
                 match asked {
                     Ok(reply) if !reply.more => return,
@@ -342,7 +374,9 @@ async fn settle(desk: &Desk, act_id: &str, done: bool) {
     loop {
         let said = desk
             .ask("duty", Wire::Grpc, "settle", async |caller| {
-                caller.settle(act_id, done, "the bank's own book, read by the one on duty").await
+                caller
+                    .settle(act_id, done, "the bank's own book, read by the one on duty")
+                    .await
             })
             .await;
         match said {
@@ -362,6 +396,8 @@ fn write(path: &std::path::Path, text: &str) {
 /// The end of a log.
 fn tail(log: &str) -> &str {
     let from = log.len().saturating_sub(3_000);
-    let from = (from..log.len()).find(|at| log.is_char_boundary(*at)).unwrap_or(log.len());
+    let from = (from..log.len())
+        .find(|at| log.is_char_boundary(*at))
+        .unwrap_or(log.len());
     &log[from..]
 }

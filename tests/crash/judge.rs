@@ -65,12 +65,17 @@ pub async fn still_so(name: &str, daemon: &Daemon, desk: &Desk, tally: &Tally) {
         if let Ok(reply) = again
             && reply.reply.starts_with("RW1 RB ")
         {
-            broke(Broken::Other(format!("{told:?} was stated again after it was erased: {}", reply.reply)));
+            broke(Broken::Other(format!(
+                "{told:?} was stated again after it was erased: {}",
+                reply.reply
+            )));
         }
     }
     let after = daemon.bank().book().await.payments().len();
     if after != before {
-        broke(Broken::Double(format!("{before} payments became {after} by asking for what was erased")));
+        broke(Broken::Double(format!(
+            "{before} payments became {after} by asking for what was erased"
+        )));
     }
 }
 
@@ -84,14 +89,23 @@ fn payments_have_owners(book: &Book, acts: &[v1::Act], broke: &impl Fn(Broken)) 
         *by_instruction.entry(instruction.clone()).or_default() += 1;
         // The act's own id is the reference the bank was given; it stays when the texts are erased.
         match acts.iter().find(|a| a.act_id == instruction) {
-            None => broke(Broken::Lost(format!("nobody answers for this payment: {payment}"))),
+            None => broke(Broken::Lost(format!(
+                "nobody answers for this payment: {payment}"
+            ))),
             Some(act) if act.state() != State::Done => {
-                broke(Broken::Lost(format!("paid, and yet {:?}: {payment}: {act:?}", act.state())));
+                broke(Broken::Lost(format!(
+                    "paid, and yet {:?}: {payment}: {act:?}",
+                    act.state()
+                )));
             }
             Some(_) => {}
         }
     }
-    for (what, n) in by_reference.iter().chain(&by_instruction).filter(|(_, n)| **n > 1) {
+    for (what, n) in by_reference
+        .iter()
+        .chain(&by_instruction)
+        .filter(|(_, n)| **n > 1)
+    {
         broke(Broken::Double(format!("{what} was paid {n} times")));
     }
 }
@@ -103,7 +117,10 @@ fn agrees(told: &Told, act: &v1::Act, book: &Book, broke: &impl Fn(Broken)) {
         .filter(|p| text(p, "instruction_id") == act.act_id)
         .collect();
     let lost = |what: &str| {
-        broke(Broken::Lost(format!("{what}: told {:?}, accepted {}, act {act:?}, book {paid:?}", told.close, told.accepted)));
+        broke(Broken::Lost(format!(
+            "{what}: told {:?}, accepted {}, act {act:?}, book {paid:?}",
+            told.close, told.accepted
+        )));
     };
     match act.state() {
         State::Done => {
@@ -177,10 +194,14 @@ async fn sums_agree(duty: &Caller, acts: &[v1::Act], book: &Book, broke: &impl F
         ("in_doubt", State::InDoubt),
     ] {
         let line = format!("wilco_acts{{state=\"{word}\"}} ");
-        let counted = page.lines().find_map(|l| l.strip_prefix(&line)?.parse::<usize>().ok());
+        let counted = page
+            .lines()
+            .find_map(|l| l.strip_prefix(&line)?.parse::<usize>().ok());
         let listed = acts.iter().filter(|a| a.state() == state).count();
         if counted != Some(listed) {
-            broke(Broken::Other(format!("{word}: {counted:?} counted, {listed} listed")));
+            broke(Broken::Other(format!(
+                "{word}: {counted:?} counted, {listed} listed"
+            )));
         }
     }
     let done: i128 = acts
@@ -189,7 +210,10 @@ async fn sums_agree(duty: &Caller, acts: &[v1::Act], book: &Book, broke: &impl F
         .map(|a| pence(wilco_tests::lines::slot(&a.close, "amt")))
         .sum();
     if done != book.spent() {
-        broke(Broken::Other(format!("{done} pence done, {} pence gone", book.spent())));
+        broke(Broken::Other(format!(
+            "{done} pence done, {} pence gone",
+            book.spent()
+        )));
     }
 }
 

@@ -41,6 +41,12 @@ const AT_ONCE: usize = 6;
 /// From so many kills on, every place must have had one.
 const ENOUGH_FOR_ALL: u64 = 100;
 
+/// How often places that chance passed by are tried again.
+const TOP_UPS: u64 = 3;
+
+/// The houses of such tries have streams of chance of their own.
+const TOP_UP_PART: u64 = 1 << 32;
+
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match asked(&args) {
@@ -58,11 +64,17 @@ fn asked(args: &[String]) -> Result<(u64, u64), String> {
     let mut words = args.iter();
     while let Some(word) = words.next() {
         let value = words.next().ok_or_else(|| format!("{word} takes a number"))?;
-        let number: u64 = value.parse().map_err(|_| format!("{word} takes a number, not {value}"))?;
+        let number: u64 = value
+            .parse()
+            .map_err(|_| format!("{word} takes a number, not {value}"))?;
         match word.as_str() {
             "--kills" if number > 0 => kills = number,
             "--seed" => seed = number,
-            _ => return Err(format!("crash knows --kills N (at least 1) and --seed S, not {word} {value}")),
+            _ => {
+                return Err(format!(
+                    "crash knows --kills N (at least 1) and --seed S, not {word} {value}"
+                ));
+            }
         }
     }
     Ok((kills, seed))
@@ -80,26 +92,42 @@ fn campaign(kills: u64, seed: u64) -> bool {
             threads.spawn(|| {
                 while let Some((number, plan)) = next() {
                     let name = format!("seed {seed}, house {number}");
-                    let lived = catch_unwind(AssertUnwindSafe(|| live(&name, seed, number as u64, plan, &tally)));
-                    if lived.is_err() {
-                        tally.broke(&name, Broken::Other("the house came to a bad end".to_owned()));
-                    }
+                    house(&name, seed, number as u64, plan, &tally);
                 }
             });
         }
     });
     if kills >= ENOUGH_FOR_ALL {
-        for point in wilco_failpoint::POINTS {
-            if tally.kills_at(point) == 0 && !plan::SHARED_STORE_ONLY.contains(point) {
-                tally.broke(
-                    &format!("seed {seed}"),
-                    Broken::Other(format!("no daemon died at {point}: what happens there was not tried")),
-                );
+        for again in 0..TOP_UPS {
+            let missed = missed(&tally);
+            if missed.is_empty() {
+                break;
             }
+            let name = format!("seed {seed}, top-up {again}");
+            house(&name, seed, TOP_UP_PART + again, plan::top_up(&missed), &tally);
+        }
+        for point in missed(&tally) {
+            let what = format!("no daemon died at {point}: what happens there was not tried");
+            tally.broke(&format!("seed {seed}"), Broken::Other(what));
         }
     }
     println!("{:.0} s", begun.elapsed().as_secs_f64());
     tally.tell()
+}
+
+/// Places at which nobody died so far.
+fn missed(tally: &Tally) -> Vec<&'static str> {
+    let mut points = wilco_failpoint::POINTS.to_vec();
+    points.retain(|point| tally.kills_at(point) == 0 && !plan::SHARED_STORE_ONLY.contains(point));
+    points
+}
+
+/// Lives one house; whatever happens in it is told and touches no other.
+fn house(name: &str, seed: u64, number: u64, plan: Plan, tally: &Tally) {
+    let lived = catch_unwind(AssertUnwindSafe(|| live(name, seed, number, plan, tally)));
+    if lived.is_err() {
+        tally.broke(name, Broken::Other("the house came to a bad end".to_owned()));
+    }
 }
 
 /// A house has a thread of its own, and so has each of its callers a place in it.

@@ -91,7 +91,6 @@ pub fn plans(kills: u64, seed: u64) -> Vec<Plan> {
     let mut chance = Chance::of(seed, u64::MAX);
     let mut traffic = Deck::new(&TRAFFIC);
     let mut recovery = Deck::new(&RECOVERY);
-    let mut expiry = Deck::new(&EXPIRY);
     let mut operator = Deck::new(&OPERATOR);
     let mut purge = Deck::new(&PURGE);
     let mut plans = Vec::new();
@@ -115,24 +114,68 @@ pub fn plans(kills: u64, seed: u64) -> Vec<Plan> {
             plan.purge = vec![at(purge.next(&mut chance)), at(purge.next(&mut chance))];
             quota -= 2;
         }
+        let expiry = if plan.hasty && quota > 6 {
+            EXPIRY.as_slice()
+        } else {
+            &[]
+        };
+        quota -= expiry.len() as u64;
         while quota > 0 {
             let mut dealt = match chance.between(0, 9) {
-                0..=4 => vec![Kill::At(traffic.next(&mut chance), chance.between(1, 4))],
+                0..=4 => {
+                    let point = traffic.next(&mut chance);
+                    vec![Kill::At(point, chance.between(1, most_times(point)))]
+                }
                 5 | 6 => vec![at(chance.one(&LEAVES_A_CLAIM)), at(recovery.next(&mut chance))],
                 7 => vec![Kill::After(Duration::from_millis(chance.between(0, 80)))],
                 8 => vec![Kill::Booked],
                 _ => vec![Kill::Starting(Duration::from_millis(chance.between(0, 60)))],
             };
-            if plan.hasty && chance.percent(40) {
-                dealt = vec![at(expiry.next(&mut chance))];
-            }
             dealt.truncate(usize::try_from(quota).unwrap_or(usize::MAX));
             quota -= dealt.len() as u64;
             plan.kills.extend(dealt);
         }
+        // Last: by now there are handoffs that can run out.
+        plan.kills.extend(expiry.iter().map(|point| at(point)));
         plans.push(plan);
     }
     plans
+}
+
+/// A plan for places that chance passed by.
+pub fn top_up(missed: &[&'static str]) -> Plan {
+    let of = |group: &[&'static str]| {
+        missed
+            .iter()
+            .copied()
+            .filter(|p| group.contains(p))
+            .map(at)
+            .collect::<Vec<_>>()
+    };
+    let mut kills = of(&TRAFFIC);
+    for recovery in of(&RECOVERY) {
+        kills.extend([at("execute.permit"), recovery]);
+    }
+    let expiry = of(&EXPIRY);
+    if kills.is_empty() {
+        kills.push(at("prepare.written"));
+    }
+    Plan {
+        hasty: !expiry.is_empty(),
+        faulty: false,
+        kills: kills.into_iter().chain(expiry).collect(),
+        operator: of(&OPERATOR),
+        purge: of(&PURGE),
+    }
+}
+
+/// How often a place may be let pass: some are come to by few handoffs only.
+fn most_times(point: &str) -> u64 {
+    match point {
+        "commit.declined" => 1,
+        "cancel.deciding" | "cancel.written" => 2,
+        _ => 4,
+    }
 }
 
 fn at(point: &'static str) -> Kill {

@@ -100,7 +100,9 @@ impl Hand<'_> {
                 }
             }
             Way::CancelFirst => {
-                let Some(prepared) = self.prepare().await else { return };
+                let Some(prepared) = self.prepare().await else {
+                    return;
+                };
                 let (cx, wire) = (self.cx(), self.wire);
                 self.cancel(&cx, wire).await;
                 let an = self.id();
@@ -108,7 +110,9 @@ impl Hand<'_> {
                 self.again(chance).await;
             }
             Way::Decline => {
-                let Some(prepared) = self.prepare().await else { return };
+                let Some(prepared) = self.prepare().await else {
+                    return;
+                };
                 self.decline(&prepared).await;
                 self.pay(way, chance).await;
             }
@@ -231,7 +235,11 @@ impl Hand<'_> {
     }
 
     /// Commits until the outcome is known.
-    async fn commit(desk: &Desk, wire: Wire, request: v1::CommitRequest) -> Result<v1::CommitReply, Box<Refused>> {
+    async fn commit(
+        desk: &Desk,
+        wire: Wire,
+        request: v1::CommitRequest,
+    ) -> Result<v1::CommitReply, Box<Refused>> {
         loop {
             let request = request.clone();
             let answer = desk
@@ -283,7 +291,12 @@ impl Hand<'_> {
     }
 
     /// Cancels until the truth is known.
-    async fn withdraw(desk: &Desk, wire: Wire, thread: &str, cx: &str) -> Result<v1::CancelReply, Box<Refused>> {
+    async fn withdraw(
+        desk: &Desk,
+        wire: Wire,
+        thread: &str,
+        cx: &str,
+    ) -> Result<v1::CancelReply, Box<Refused>> {
         loop {
             let answer = desk
                 .ask("scheduler", wire, "cancel", async |caller| {
@@ -322,7 +335,9 @@ impl Hand<'_> {
     fn closed_with(&mut self, line: &str) {
         match &self.told.close {
             // A tombstone is acknowledged to its cancel, and told to the handoff that comes after as an UN.
-            Some(before) if before != line && !(before.starts_with("RW1 AN ") && line.starts_with("RW1 UN ")) => {
+            Some(before)
+                if before != line && !(before.starts_with("RW1 AN ") && line.starts_with("RW1 UN ")) =>
+            {
                 let what = format!("closed with `{before}`, and then with `{line}`");
                 self.complain(&what);
             }
@@ -337,7 +352,10 @@ impl Hand<'_> {
 
     fn id(&mut self) -> String {
         self.said += 1;
-        format!("scheduler-{}", 1_000_000 + self.told.payment.number * 20 + self.said)
+        format!(
+            "scheduler-{}",
+            1_000_000 + self.told.payment.number * 20 + self.said
+        )
     }
 
     fn cx(&mut self) -> String {

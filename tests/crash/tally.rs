@@ -1,6 +1,7 @@
 //! What a campaign came to: kills, where they fell, and every promise that was broken.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A promise that was broken.
@@ -12,6 +13,16 @@ pub enum Broken {
     Lost(String),
     /// Anything else that must hold and did not.
     Other(String),
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Broken::Double(what) => write!(f, "DOUBLE: {what}"),
+            Broken::Lost(what) => write!(f, "LOST: {what}"),
+            Broken::Other(what) => write!(f, "BROKEN: {what}"),
+        }
+    }
 }
 
 /// Shared by all houses.
@@ -50,7 +61,7 @@ impl Tally {
 
     /// Something is broken; `house` says how to come back to it.
     pub fn broke(&self, house: &str, what: Broken) {
-        eprintln!("{house}: BROKEN: {what:?}");
+        eprintln!("{house}: {what}");
         self.counts().broken.push((house.to_owned(), what));
     }
 
@@ -65,10 +76,19 @@ impl Tally {
         for (at, n) in &counts.at {
             println!("{n:6}  {at}");
         }
-        let states: Vec<String> = counts.states.iter().map(|(state, n)| format!("{n} {state}")).collect();
-        println!("{} handoffs ({}), {} payments in the banks' books", counts.acts, states.join(", "), counts.paid);
+        let states: Vec<String> = counts
+            .states
+            .iter()
+            .map(|(state, n)| format!("{n} {state}"))
+            .collect();
+        println!(
+            "{} handoffs ({}), {} payments in the banks' books",
+            counts.acts,
+            states.join(", "),
+            counts.paid
+        );
         for (house, what) in &counts.broken {
-            println!("{house}: {what:?}");
+            println!("{house}: {what}");
         }
         let of = |which: fn(&Broken) -> bool| counts.broken.iter().filter(|(_, b)| which(b)).count();
         let double = of(|b| matches!(b, Broken::Double(_)));

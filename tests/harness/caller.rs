@@ -247,7 +247,11 @@ impl Caller {
     /// The daemon's refusal.
     pub async fn purge(&self, older_than_s: u64) -> Answer<v1::PurgeReply> {
         let mut operator = OperatorClient::new(self.channel.clone());
-        plain(operator.purge(self.keyed(v1::PurgeRequest { older_than_s })).await)
+        plain(
+            operator
+                .purge(self.keyed(v1::PurgeRequest { older_than_s }))
+                .await,
+        )
     }
 
     /// A thread's lines.

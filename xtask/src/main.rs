@@ -1,7 +1,8 @@
 //! `cargo xtask`: what a newcomer and CI run. `test` passes the tests, `tidy` checks the tree against its own map,
-//! `bench` measures.
+//! `bench` measures, `crash` kills.
 
 mod bench;
+mod crash;
 mod python;
 mod run;
 mod test;
@@ -14,7 +15,8 @@ usage: cargo xtask <command>
 
   test                            build everything and pass all tests; installs what they need, says what it could not get
   tidy                            check the tree against its own map: dependency picture, migrations, top-level entries
-  bench [--quick] [--json FILE]   measure, against limits measured in the same run";
+  bench [--quick] [--json FILE]   measure, against limits measured in the same run
+  crash [--kills N] [--seed S]    kill the daemon N times (100), and look in the bank's book what became of the payments";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -23,6 +25,7 @@ fn main() -> ExitCode {
         ["test"] => test::run(),
         ["tidy"] => tidy::run(),
         ["bench", rest @ ..] => bench::run(rest),
+        ["crash", rest @ ..] => crash::run(rest),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

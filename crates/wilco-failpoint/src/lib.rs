@@ -1,6 +1,6 @@
 //! Named places at which a test lets the daemon die.
 //!
-//! `reach!("commit.claim_written")` marks a place. In every ordinary build the macro expands to nothing: no code, no string,
+//! `reach!("commit.claim_written")` marks a place. In every ordinary build the macro expands to nothing but a look at its name while compiling: no code, no string,
 //! no branch. In the crash tests' own binary (`wilcod-failing`, feature `armed`) the environment says what happens there:
 //!
 //! ```text
@@ -49,8 +49,8 @@ pub const POINTS: &[&str] = &[
 /// The variable that arms a place.
 pub const VARIABLE: &str = "WILCO_FAIL";
 
-/// The variable that puts the daemon's clock so many seconds ahead.
-pub const CLOCK_VARIABLE: &str = "WILCO_FAIL_CLOCK_AHEAD_S";
+/// The variable that names a file: the daemon's clock runs ahead by the seconds written there, read at every look.
+pub const CLOCK_VARIABLE: &str = "WILCO_FAIL_CLOCK_FILE";
 
 /// Marks a place by its name in [`POINTS`].
 #[cfg(feature = "armed")]
@@ -132,18 +132,23 @@ pub mod armed {
         }
     }
 
-    /// How far the daemon's clock runs ahead of the machine's, in microseconds: what only happens after days is tried too.
+    /// How far the daemon's clock runs ahead of the machine's, in microseconds: what only happens after days, or while a
+    /// process stands still, is tried too.
     ///
     /// # Panics
-    /// On seconds that are no number.
+    /// On a file that cannot be read or holds no number: a test that moves no clock must not pass.
     #[must_use]
     pub fn clock_ahead_us() -> i64 {
-        static AHEAD: OnceLock<i64> = OnceLock::new();
-        *AHEAD.get_or_init(|| {
-            let text = std::env::var(super::CLOCK_VARIABLE).unwrap_or_else(|_| "0".to_owned());
-            let seconds: i64 = text.parse().unwrap_or_else(|e| panic!("{}={text}: {e}", super::CLOCK_VARIABLE));
-            seconds.saturating_mul(1_000_000)
-        })
+        static FILE: OnceLock<Option<String>> = OnceLock::new();
+        let Some(file) = FILE.get_or_init(|| std::env::var(super::CLOCK_VARIABLE).ok()) else {
+            return 0;
+        };
+        let text = std::fs::read_to_string(file).unwrap_or_else(|e| panic!("{file}: {e}"));
+        let seconds: i64 = text
+            .trim()
+            .parse()
+            .unwrap_or_else(|e| panic!("{file}: {text}: {e}"));
+        seconds.saturating_mul(1_000_000)
     }
 
     /// # Panics
@@ -151,7 +156,11 @@ pub mod armed {
     fn read() -> Option<Order> {
         let text = std::env::var(super::VARIABLE).ok().filter(|t| !t.is_empty())?;
         let order = parse(&text);
-        assert!(order.is_some(), "{}={text} is not POINT=kill|stop[@N]", super::VARIABLE);
+        assert!(
+            order.is_some(),
+            "{}={text} is not POINT=kill|stop[@N]",
+            super::VARIABLE
+        );
         order
     }
 
@@ -178,9 +187,17 @@ pub mod armed {
         #[test]
         fn orders_are_read_strictly() {
             let order = parse("settle.written=kill@3").expect("an order");
-            assert_eq!((order.point.as_str(), order.left.load(Ordering::SeqCst)), ("settle.written", 3));
+            assert_eq!(
+                (order.point.as_str(), order.left.load(Ordering::SeqCst)),
+                ("settle.written", 3)
+            );
             assert!(parse("send.may_send=stop").is_some());
-            for wrong in ["settle.written", "nowhere=kill", "settle.written=die", "settle.written=kill@0"] {
+            for wrong in [
+                "settle.written",
+                "nowhere=kill",
+                "settle.written=die",
+                "settle.written=kill@0",
+            ] {
                 assert!(parse(wrong).is_none(), "{wrong}");
             }
         }
