@@ -25,7 +25,7 @@ const CALLERS: u64 = 4;
 const SETTLE_WINDOW: Duration = Duration::from_secs(1);
 
 /// How long an armed place is waited for before the daemon is killed where it stands.
-const REACH: Duration = Duration::from_millis(1_500);
+const REACH: Duration = Duration::from_secs(3);
 
 /// How long a statement and a handoff stay open in a hasty house, whose clock jumps between two runs.
 const STATEMENT_S: u64 = 60;

@@ -1,7 +1,9 @@
 //! `cargo xtask crash`: builds the daemon that fails, and hands the campaign its arguments. What is killed, and who
 //! judges, is in `tests/crash`.
 
-use crate::run::{cargo, run as run_command};
+use std::process::Command;
+
+use crate::run::{cargo, output, run as run_command};
 
 /// The daemon with its failpoints: of the whole workspace, so that nothing else is built a second time.
 const FAILING: [&str; 6] = [
@@ -22,6 +24,20 @@ pub fn run(args: &[&str]) -> Result<(), String> {
 pub fn build() -> Result<(), String> {
     run_command(cargo().args(["build", "--workspace", "--bins"]))?;
     run_command(cargo().args(FAILING))
+}
+
+/// What the stories watch system calls with.
+pub fn strace() -> Result<(), String> {
+    let there = || output(Command::new("strace").arg("-V")).is_ok();
+    if there() {
+        return Ok(());
+    }
+    println!("installing strace, to see in which order the daemon flushes and sends");
+    run_command(Command::new("apt-get").args(["install", "-y", "--no-install-recommends", "strace"]))
+        .map_err(|e| format!("the crash tests need strace: {e}"))?;
+    there()
+        .then_some(())
+        .ok_or_else(|| "strace was installed and does not run".to_owned())
 }
 
 /// One campaign; its last line is the verdict.

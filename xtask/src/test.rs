@@ -2,19 +2,29 @@
 //! Python 3. What is missing is installed or named; nothing passes by being skipped.
 
 use crate::run::{cargo, run as run_command};
-use crate::{python, tidy};
+use crate::{crash, python, tidy};
+
+/// How often the daemon is killed here: each named place at least once.
+const KILLS: &str = "100";
 
 pub fn run() -> Result<(), String> {
     tidy::run()?;
     let python = python::ready()?;
     // The binaries first: the integration tests drive them as a user would.
-    run_command(cargo().args(["build", "--workspace", "--bins"]))?;
+    crash::strace()?;
+    crash::build()?;
     run_command(
         cargo()
-            .args(["test", "--workspace", "--features", "wilco-tests/interop"])
+            .args([
+                "test",
+                "--workspace",
+                "--features",
+                "wilco-tests/interop,wilco-tests/crash",
+            ])
             .env("WILCO_TEST_PYTHON", &python)
             .env("WILCO_TEST_BINARIES_ARE_BUILT", "1"),
     )?;
+    crash::campaign(&["--kills", KILLS])?;
     println!("\nall tests passed");
     Ok(())
 }

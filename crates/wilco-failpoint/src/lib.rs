@@ -125,11 +125,25 @@ pub mod armed {
         let counted = order
             .left
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
-        if counted == Ok(1)
-            && let Err(error) = kill_process(getpid(), order.signal)
-        {
+        if counted != Ok(1) {
+            return;
+        }
+        if let Err(error) = kill_process(getpid(), order.signal) {
             panic!("{name}: no signal could be sent to ourselves: {error}");
         }
+        // SIGKILL ends every thread before this call returns. SIGSTOP is taken by any thread, when it is scheduled: until
+        // then we would run on. Once it is taken, the next return from the kernel is where we stand still.
+        while stop_is_pending() {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Whether a SIGSTOP to the whole process waits to be taken: `ShdPnd` of proc(5), bit 18.
+    fn stop_is_pending() -> bool {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let pending = status.lines().find_map(|l| l.strip_prefix("ShdPnd:"));
+        let mask = pending.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        mask.is_some_and(|mask| mask & (1 << 18) != 0)
     }
 
     /// How far the daemon's clock runs ahead of the machine's, in microseconds: what only happens after days, or while a
