@@ -19,7 +19,10 @@ pub fn start(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+        .with_writer(std::io::stderr)
+        // A log line that cannot be written (a full disk) is lost. To complain about it where it could not be written
+        // would be a panic in the middle of somebody's payment.
+        .log_internal_errors(false);
     // It fails only where a test has started logging already.
     let _ = match format {
         LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).try_init(),
