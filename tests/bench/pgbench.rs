@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use wilco_tests::postgres::{Cluster, other_database, programs};
+use wilco_tests::postgres::{Cluster, programs};
 
 use crate::folder::Folder;
 use crate::load::Run;
@@ -51,7 +51,7 @@ impl Server {
     /// The address of a new database.
     pub fn database(&self, name: &str) -> Result<String, String> {
         self.psql("postgres", &format!("CREATE DATABASE {name}"))?;
-        Ok(other_database(&self.cluster.url("postgres"), name))
+        Ok(self.cluster.url().replacen("/postgres?", &format!("/{name}?"), 1))
     }
 
     /// Lets so many callers insert a row and update it twice, each time durably.

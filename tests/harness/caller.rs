@@ -233,6 +233,27 @@ impl Caller {
         }
     }
 
+    /// ListActs as it stands on the wire.
+    ///
+    /// # Errors
+    /// The daemon's refusal.
+    pub async fn list_acts(&self, request: v1::ListActsRequest) -> Answer<v1::ListActsReply> {
+        plain(self.executor().list_acts(self.keyed(request)).await)
+    }
+
+    /// Has the texts of what was closed longer ago than this erased.
+    ///
+    /// # Errors
+    /// The daemon's refusal.
+    pub async fn purge(&self, older_than_s: u64) -> Answer<v1::PurgeReply> {
+        let mut operator = OperatorClient::new(self.channel.clone());
+        plain(
+            operator
+                .purge(self.keyed(v1::PurgeRequest { older_than_s }))
+                .await,
+        )
+    }
+
     /// A thread's lines.
     ///
     /// # Errors

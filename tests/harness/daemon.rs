@@ -17,6 +17,9 @@ pub struct Setup {
     args: Vec<String>,
     log: String,
     outlives_full_disk: bool,
+    failing: bool,
+    wrapper: Vec<String>,
+    env: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone)]
@@ -60,6 +63,9 @@ impl Setup {
             args: Vec::new(),
             log: "info".to_owned(),
             outlives_full_disk: false,
+            failing: false,
+            wrapper: Vec::new(),
+            env: BTreeMap::new(),
         };
         setup.set("lab.today", &format!("\"{TODAY}\""))
     }
@@ -102,6 +108,28 @@ impl Setup {
     #[must_use]
     pub fn outlives_full_disk(mut self) -> Setup {
         self.outlives_full_disk = true;
+        // With the signal ignored, a write beyond the limit fails, as it does on a full disk.
+        self.under(&["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
+    }
+
+    /// Runs the daemon whose failpoints the environment arms.
+    #[must_use]
+    pub fn failing(mut self) -> Setup {
+        self.failing = true;
+        self
+    }
+
+    /// Sets a variable of the daemon's environment.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: &str) -> Setup {
+        self.env.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Runs the daemon under another program, which starts it with the words that follow its own.
+    #[must_use]
+    pub fn under(mut self, words: &[&str]) -> Setup {
+        self.wrapper = words.iter().map(|w| (*w).to_owned()).collect();
         self
     }
 
@@ -323,6 +351,32 @@ impl Daemon {
         assert!(status.success(), "prlimit: {status}");
     }
 
+    /// Starts it again on the same folder with these variables and no others, killing it first if it still runs. Does
+    /// not wait for anything.
+    pub fn relaunch(&mut self, env: &[(&str, &str)]) {
+        self.process.kill();
+        self.setup.env = env
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        self.process = launch(&self.folder, &self.setup);
+    }
+
+    /// Whether it answers by now: looks for the `run.json` of this very process, and takes the URL from it.
+    pub fn answers(&mut self) -> bool {
+        let Ok(text) = std::fs::read_to_string(self.data().join("run.json")) else {
+            return false;
+        };
+        let Ok(run) = serde_json::from_str::<serde_json::Value>(&text) else {
+            return false;
+        };
+        if run["pid"] != self.process.pid() {
+            return false;
+        }
+        run["url"].as_str().unwrap_or_default().clone_into(&mut self.url);
+        true
+    }
+
     /// Changes a setting; it counts from the next start on.
     pub fn set(&mut self, name: &str, literal: &str) {
         self.setup = self.setup.clone().set(name, literal);
@@ -388,24 +442,31 @@ pub fn key_in(data: &Path, principal: &str) -> String {
 #[must_use]
 pub fn serve(data: &Path) -> Command {
     let mut command = Command::new(binaries::wilcod());
-    command.arg("serve").arg("--data").arg(data);
-    command.env("RUST_LOG", "info");
+    served_on(&mut command, data);
     command
 }
 
+fn served_on(command: &mut Command, data: &Path) {
+    command.arg("serve").arg("--data").arg(data);
+    command.env("RUST_LOG", "info");
+}
+
 fn launch(folder: &Folder, setup: &Setup) -> Process {
-    let mut command = serve(&folder.path().join("data"));
-    if setup.outlives_full_disk {
-        // With the signal ignored, a write beyond the limit fails, as it does on a full disk.
-        let mut shell = Command::new("sh");
-        shell
-            .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
-            .arg(command.get_program())
-            .args(command.get_args());
-        command = shell;
-    }
+    let program = match setup.failing {
+        true => binaries::wilcod_failing(),
+        false => binaries::wilcod(),
+    };
+    let mut command = match setup.wrapper.split_first() {
+        None => Command::new(program),
+        Some((wrapper, words)) => {
+            let mut command = Command::new(wrapper);
+            command.args(words).arg(program);
+            command
+        }
+    };
+    served_on(&mut command, &folder.path().join("data"));
     command.args(["--listen", "127.0.0.1:0"]).args(&setup.args);
-    command.env("RUST_LOG", &setup.log);
+    command.env("RUST_LOG", &setup.log).envs(&setup.env);
     Process::start(command, folder.path(), "wilcod")
 }
 

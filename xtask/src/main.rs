@@ -1,9 +1,10 @@
 //! `cargo xtask`: what a newcomer and CI run. `test` passes the tests, `tidy` checks the tree against its own map,
-//! `bench` measures.
+//! `bench` measures, `crash` kills.
 
 mod bench;
 #[path = "../../tests/harness/postgres.rs"]
 mod cluster;
+mod crash;
 mod postgres;
 mod python;
 mod run;
@@ -18,7 +19,8 @@ usage: cargo xtask <command>
   test                            build everything and pass all tests; installs what they need, says what it could not get
   tidy                            check the tree against its own map: dependency picture, migrations, top-level entries
   bench [--quick] [--only PARTS] [--json FILE]
-                                  measure, against limits measured in the same run";
+                                  measure, against limits measured in the same run
+  crash [--kills N] [--seed S]    kill the daemon N times (100), and look in the bank's book what became of the payments";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
         ["test"] => test::run(),
         ["tidy"] => tidy::run(),
         ["bench", rest @ ..] => bench::run(rest),
+        ["crash", rest @ ..] => crash::run(rest),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

@@ -226,7 +226,9 @@ impl Client {
         // Ends with this exchange, whatever becomes of it.
         let _connection = AbortOnDrop(tokio::spawn(connection));
         if let Some(permit) = asked.permit {
+            wilco_failpoint::reach!("send.connected");
             permit.may_send().map_err(|e| Failure::NotSent(e.to_string()))?;
+            wilco_failpoint::reach!("send.may_send");
         }
 
         // Past this line a byte may have left, and no failure proves anything.
@@ -240,7 +242,11 @@ impl Client {
                 body: body.to_bytes(),
             })
         };
-        let answer = match tokio::time::timeout_at(deadline, answered).await {
+        let answered = tokio::time::timeout_at(deadline, answered).await;
+        if asked.permit.is_some() {
+            wilco_failpoint::reach!("send.answered");
+        }
+        let answer = match answered {
             Ok(answered) => answered.map_err(Failure::Lost)?,
             Err(_) => {
                 return Err(Failure::Lost(format!(

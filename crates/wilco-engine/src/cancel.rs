@@ -53,6 +53,7 @@ pub(crate) async fn cancel(
             .act_by_handoff(&thread, &cancel.re)
             .await
             .map_err(store_refusal)?;
+        wilco_failpoint::reach!("cancel.deciding");
         let written = match existing {
             None => Some(leave_tombstone(engine, caller, &thread, &cancel, long_ids).await?),
             Some(act) => {
@@ -62,6 +63,7 @@ pub(crate) async fn cancel(
                 withdraw(engine, caller, act, &cancel, in_thread, long_ids).await?
             }
         };
+        wilco_failpoint::reach!("cancel.written");
         match written {
             Some(Written::Advanced { acts, .. }) => {
                 engine.release_if_abandoned(&acts);

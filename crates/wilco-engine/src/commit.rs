@@ -50,6 +50,7 @@ pub(crate) async fn commit(
             Next::Answer => return Ok(answer(Arc::unwrap_or_clone(act), true)),
             Next::Join => {
                 let act = until_closed(engine, act.act_id, engine.wait(request.wait)).await?;
+                wilco_failpoint::reach!("commit.answering");
                 return Ok(answer(act, true));
             }
             Next::Decline(confirmation) => {
@@ -61,6 +62,7 @@ pub(crate) async fn commit(
             Next::Claim(confirmation) => match claim_and_execute(engine, caller, &act, confirmation).await? {
                 Claimed::Ours(act, heard) => {
                     let act = until_closed_from(engine, act, &heard, engine.wait(request.wait)).await?;
+                    wilco_failpoint::reach!("commit.answering");
                     return Ok(answer(act, false));
                 }
                 Claimed::Closed(act) => return Ok(answer(*act, false)),
@@ -107,6 +109,7 @@ async fn decline(
     let written = engine
         .write(move |_| Ok(vec![core::decline(&before, &offer, &confirmation, &principal)]))
         .await?;
+    wilco_failpoint::reach!("commit.declined");
     match written {
         Written::Advanced { mut acts, .. } => {
             engine.release_if_abandoned(&acts);
@@ -171,6 +174,7 @@ async fn claim_and_execute(
         }
     }
 
+    wilco_failpoint::reach!("commit.ready");
     // Entered before the claim is written, so that recovery never finds it claimed and running nowhere.
     let waiters = engine.running.watch(act.act_id);
     let changed = waiters.notified();
@@ -200,6 +204,7 @@ async fn claim_and_execute(
         Written::Advanced {
             mut acts, durable, ..
         } => {
+            wilco_failpoint::reach!("commit.claim_written");
             let act = acts
                 .pop()
                 .ok_or_else(|| Refusal::new(Reason::StoreDown, "the claim returned no act"))?;

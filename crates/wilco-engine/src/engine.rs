@@ -398,11 +398,13 @@ impl Engine {
             return Ok(act);
         }
         let (id, profiles) = (act.act_id, self.profiles.clone());
+        wilco_failpoint::reach!("expire.deciding");
         let written = self
             .write_line(&act, move |before, now| {
                 wilco_core::recovery::expiry(&profiles, before, now)
             })
             .await?;
+        wilco_failpoint::reach!("expire.written");
         match written {
             Written::Advanced { mut acts, .. } => {
                 self.release_if_abandoned(&acts);

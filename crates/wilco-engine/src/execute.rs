@@ -47,12 +47,14 @@ async fn run(engine: &Arc<Engine>, act: Arc<Act>, permit: Permit, place: Place) 
         return;
     };
     let (adapter, frozen) = (Arc::clone(&slot.adapter), execution.offer.frozen.clone());
+    wilco_failpoint::reach!("execute.permit");
     // A task of its own once more: should the adapter panic, the act is in doubt, and nothing else is lost.
     let call = engine.spawn(async move { adapter.execute(permit, &frozen).await });
     let outcome = call
         .await
         .unwrap_or_else(|e| Outcome::Unknown(format!("the adapter's call ended abnormally: {e}")));
     drop(place);
+    wilco_failpoint::reach!("settle.outcome");
     slot.heard(match &outcome {
         Outcome::Unknown(text) | Outcome::NotSent(text) => Some(text.clone()),
         _ => None,
@@ -134,6 +136,7 @@ async fn record_once(
             Ok(change.into_iter().collect())
         })
         .await?;
+    wilco_failpoint::reach!("settle.written");
     match written {
         Written::Advanced { mut acts, .. } => {
             let written = acts.pop();

@@ -242,6 +242,7 @@ async fn attempt(
             return refuse(engine, caller, act, expect, why, &text, false, race).await;
         }
     };
+    wilco_failpoint::reach!("prepare.resolved");
     store(engine, caller, act, expect, resolved, context.supersedes, race).await
 }
 
@@ -545,6 +546,7 @@ async fn store(
         tracing::warn!(act = %act_id, twin = %twin.act_id, "held: a likely twin stands");
         written = engine.write(decide_with(Some(twin))).await;
     }
+    wilco_failpoint::reach!("prepare.written");
     let lost = |engine: &Engine| engine.withdraw(act_id, placed.clone());
     match written {
         Ok(Written::Advanced { mut acts, .. }) => {

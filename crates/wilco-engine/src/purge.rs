@@ -45,11 +45,13 @@ pub(crate) async fn purge(
     let until = tokio::time::Instant::now() + CALL_TIME;
     let mut purged = Purged::default();
     loop {
+        wilco_failpoint::reach!("purge.deciding");
         let round = engine
             .keeper
             .purge(older_than, ROUND)
             .await
             .map_err(store_refusal)?;
+        wilco_failpoint::reach!("purge.written");
         purged.acts += round.acts;
         purged.bodies += round.bodies;
         purged.more = round.more;

@@ -126,6 +126,7 @@ async fn take_over(engine: &Arc<Engine>, act: &Act, fate: Fate) -> Result<Option
         return Ok(None);
     };
     let (before, from, me) = (act.clone(), Bearer::of(&execution.claim), engine.owner.clone());
+    wilco_failpoint::reach!("recover.taking_over");
     let written = engine
         .write(move |now| {
             Ok(recovery::take_over(&before, &from, &me, fate, now)
@@ -136,6 +137,7 @@ async fn take_over(engine: &Arc<Engine>, act: &Act, fate: Fate) -> Result<Option
     let Written::Advanced { mut acts, .. } = written else {
         return Ok(None);
     };
+    wilco_failpoint::reach!("recover.taken_over");
     engine.stats.takeovers.fetch_add(1, Ordering::Relaxed);
     tracing::warn!(act = %act.act_id, owner = execution.claim.owner, ?fate, "claim taken over");
     Ok(acts.pop())
@@ -157,6 +159,7 @@ async fn settle_by_looking(engine: &Arc<Engine>, act: Act, in_hand: InFlight) ->
     let Some(news) = ask(engine, &act, &execution.offer.frozen, &execution.claim).await? else {
         return Ok(());
     };
+    wilco_failpoint::reach!("recover.looked");
     let absent = matches!(news, News::LookupAbsent { .. });
     let act = record(engine, act.act_id, &news, &from).await?;
     if absent && from.holds(&act) {
@@ -199,6 +202,7 @@ async fn send_again(engine: &Arc<Engine>, act: Act, from: &Bearer, in_hand: InFl
     } = written
         && let Some(act) = acts.pop()
     {
+        wilco_failpoint::reach!("recover.resending");
         engine.stats.resends.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(act = %act.act_id, "its owner may be paused and the counterparty knows nothing of it: the same bytes again");
         execute::start(engine, Arc::new(act), &durable, in_hand, place);
@@ -247,6 +251,7 @@ async fn ask(
         place = slot.place_for_claimed() => place,
         () = engine.stopping().cancelled() => return Ok(None),
     };
+    wilco_failpoint::reach!("recover.looking");
     engine.stats.lookups.fetch_add(1, Ordering::Relaxed);
     let asked_at = engine.keeper.now();
     let found = slot.adapter.lookup(act.act_id, frozen, claim.claimed_at).await;

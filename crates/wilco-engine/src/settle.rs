@@ -48,6 +48,7 @@ pub(crate) async fn settle(
         };
         let (profiles, evidence, operator) = (engine.profiles.clone(), evidence.clone(), caller.name.clone());
         let (done, owner_dead) = (request.done, request.owner_dead);
+        wilco_failpoint::reach!("operator.settling");
         let written = engine
             .write(move |now| {
                 let word = Word {
@@ -60,6 +61,7 @@ pub(crate) async fn settle(
                 Ok(vec![change])
             })
             .await?;
+        wilco_failpoint::reach!("operator.settled");
         match written {
             Written::Advanced { acts, .. } => {
                 let Some(act) = acts.into_iter().next() else {

@@ -345,7 +345,10 @@ impl Clock for SystemClock {
         let micros = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |d| d.as_micros());
-        Timestamp(i64::try_from(micros).unwrap_or(i64::MAX))
+        let micros = i64::try_from(micros).unwrap_or(i64::MAX);
+        #[cfg(feature = "failpoints")]
+        let micros = micros.saturating_add(wilco_failpoint::armed::clock_ahead_us());
+        Timestamp(micros)
     }
 }
 

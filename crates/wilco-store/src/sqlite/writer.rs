@@ -175,6 +175,7 @@ impl Writer {
             .run(sql::BEGIN, &[])
             .map_err(|e| Trouble::before(e, jobs))?;
         self.connection.in_transaction.store(true, Ordering::Release);
+        wilco_failpoint::reach!("store.begun");
         if !closer {
             self.gather(jobs);
         }
@@ -274,6 +275,9 @@ impl Writer {
             &guards,
         ];
         for (done, statement) in sql::each(sql::WRITE).enumerate() {
+            if done == sql::BEFORE_COMMIT {
+                wilco_failpoint::reach!("store.committing");
+            }
             match self.connection.run(statement, &values) {
                 Ok(()) => {}
                 Err(e) if done < sql::BEFORE_COMMIT && is_refusal(&e) => return Ok(false),
@@ -283,6 +287,7 @@ impl Writer {
         if self.shared.faults.commit_answer_lost() {
             return Err(("the answer to COMMIT was lost".to_owned(), true));
         }
+        wilco_failpoint::reach!("store.committed");
         self.shared.counters.flushes.fetch_add(1, Ordering::Relaxed);
         Ok(true)
     }
