@@ -1,4 +1,8 @@
 //! The statements of the Postgres keeper, beside those it shares with the other database.
+//!
+//! Questions are shared. What writes is not: SQLite has one writer, which makes a batch of many writes in a few statements
+//! and checks afterwards whether all of it fits; here every write is a statement of its own that locks its rows, reads the
+//! clock, and minds writers in other daemons. What else stands here is about connections, which SQLite has none of.
 
 macro_rules! texts {
     ($json:literal) => {

@@ -229,9 +229,6 @@ async fn statement(
     }
     let query = parcel::bound(write, checked).map_err(Failed::NotMade)?;
     let rows = ask(shared, query.fetch_all(db)).await?;
-    if shared.faults.answer_lost() {
-        return Err(Failed::Lost("the answer was lost, as a test asked".to_owned()));
-    }
     let unclear = |why: String| Failed::Lost(format!("the write's answer makes no sense: {why}"));
     let [row] = rows.as_slice() else {
         return Err(unclear(format!("{} rows", rows.len())));
@@ -245,6 +242,9 @@ async fn statement(
         (false, true) => Made::Late,
         (false, false) => Made::No,
     };
+    if matches!(made, Made::Yes) && shared.faults.answer_lost() {
+        return Err(Failed::Lost("the answer was lost, as a test asked".to_owned()));
+    }
     Ok((made, now))
 }
 
