@@ -319,6 +319,9 @@ pub struct Progress {
     /// What somebody who no longer holds the claim reported as carried out; the holder settles with it.
     #[serde(default)]
     pub heard: Option<crate::settle::Executed>,
+    /// What another of them reported under another receipt: it was carried out twice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heard_also: Option<crate::settle::Executed>,
 }
 
 /// A call that may still be going on, although somebody else holds the claim by now.
@@ -331,6 +334,11 @@ pub struct OpenCall {
 }
 
 impl Progress {
+    /// Whether it was ever seen or said to stand at the counterparty, however it ended there.
+    pub(crate) fn seen_there(&self) -> bool {
+        self.exists || self.accepted || self.heard.is_some()
+    }
+
     /// Notes that the calls `is_over` names have ended. With the last of them nothing but the holder's own call can be
     /// under way: `holder_calls` says whether that one may be.
     pub(crate) fn calls_ended(

@@ -488,6 +488,16 @@ fn echoed<'a>(message: &'a Message<'a>) -> Vec<(&'a str, Cow<'a, str>)> {
         .collect()
 }
 
+/// Notes what the act is alike to, as its next statement has it. A release was of the likeness an operator saw: where the
+/// values were resolved anew and differ, it is spent.
+pub fn liken(profiles: &Profiles, act: &mut Act, frozen: &Frozen) {
+    let likeness = likeness(profiles, &act.handoff, frozen);
+    if act.likeness != likeness {
+        act.released_by = None;
+        act.likeness = likeness;
+    }
+}
+
 /// The hash by which two acts are alike, where the profile names likeness slots for the ask.
 #[must_use]
 pub fn likeness(profiles: &Profiles, handoff: &Handoff, frozen: &Frozen) -> Option<String> {

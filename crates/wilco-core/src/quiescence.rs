@@ -30,7 +30,7 @@ pub enum Absence {
 #[must_use]
 pub fn absence(contract: &Contract, progress: &Progress, placed_at: Timestamp) -> Absence {
     // What was once seen there is not absent because later reads do not show it.
-    if !contract.absence_can_be_proved() || progress.exists || progress.accepted {
+    if !contract.absence_can_be_proved() || progress.seen_there() {
         return Absence::NeverByLookup;
     }
     let Some(last_byte_by) = last_byte_by(contract, progress, placed_at) else {

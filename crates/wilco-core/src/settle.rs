@@ -202,10 +202,20 @@ fn done(
         Some(&at),
     );
     notes.extend(checked.notes.iter().map(|n| n.text.clone()));
-    let verdict = if checked.problems.is_empty() {
-        Verdict::Match
-    } else {
-        Verdict::Mismatch
+    let progress = &execution.progress;
+    let others = [&progress.heard, &progress.heard_also].into_iter().flatten();
+    let another = others
+        .filter(|other| evidence::is_another(other, executed))
+        .find_map(|other| other.receipt.as_deref());
+    if let Some(another) = another {
+        notes.push(format!(
+            "it was carried out twice: another order stands under receipt {another}; a person must take one back"
+        ));
+    }
+    let verdict = match another {
+        Some(_) => Verdict::Contradicted,
+        None if checked.problems.is_empty() => Verdict::Match,
+        None => Verdict::Mismatch,
     };
     if verdict == Verdict::Mismatch {
         notes.push(format!(

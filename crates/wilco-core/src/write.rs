@@ -1,7 +1,7 @@
 //! The vocabulary between the decisions and the store: what to write, under which condition, and what came of it.
 
 use crate::journal::Entry;
-use crate::{Act, ActId, Stage, State, Timestamp};
+use crate::{Act, ActId, Stage, State, Timestamp, Verdict};
 
 /// What must be true of a row for a change to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,10 +34,23 @@ pub struct TwinGuard {
     pub likeness: String,
     /// Only acts that arrived at or after this instant.
     pub since: Timestamp,
-    /// Only acts in one of these states. A done act that was undone never counts.
+    /// Only acts in one of these states. A done act that was undone never counts; where done acts count, one that was
+    /// closed as failed and turned out to be done counts as well.
     pub states: Vec<State>,
     /// Acts that do not count: itself, and the one it supersedes in the same write.
     pub except: Vec<ActId>,
+}
+
+impl TwinGuard {
+    /// Whether an act is in a state that counts.
+    #[must_use]
+    pub fn counts(&self, act: &Act) -> bool {
+        let turned_out_done = act.state() == State::Failed
+            && act
+                .closed()
+                .is_some_and(|c| c.verdict == Some(Verdict::Contradicted));
+        self.states.contains(&act.state()) || turned_out_done && self.states.contains(&State::Done)
+    }
 }
 
 /// A write: decided inside the transaction, once the instant is known.

@@ -13,8 +13,8 @@ use crate::commit::news_of;
 use crate::engine::{Engine, Place, StoreClock};
 use crate::running::InFlight;
 
-/// How often writing an outcome is tried while the store does not take it, before it is left to recovery.
-const TRIES: u32 = 6;
+/// The longest pause between two tries to write an outcome while the store does not take it.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// How often it is tried while others keep moving the act: more than can (waiting cancels are bounded).
 const MOST_MOVES: u32 = 100;
@@ -88,16 +88,20 @@ async fn record_from(
 ) -> Result<Act, Refusal> {
     let mut pause = Duration::from_millis(50);
     let mut long_ids = false;
-    let (mut failures, mut moves) = (0, 0);
-    while failures < TRIES && moves < MOST_MOVES {
+    let mut moves = 0;
+    // As long as this process lives, it knows what nobody else may be able to find out again.
+    while moves < MOST_MOVES && !engine.grace_over().is_cancelled() {
         match record_once(engine, known.take(), act_id, news, from, &mut long_ids).await {
             Ok(Some(act)) => return Ok(act),
             Ok(None) => moves += 1,
             Err(refusal) if matches!(refusal.reason, Reason::StoreDown | Reason::Busy) => {
-                failures += 1;
                 tracing::warn!(act = %act_id, error = %refusal, "writing an outcome failed; trying again");
-                tokio::time::sleep(pause).await;
-                pause *= 2;
+                tokio::select! {
+                    biased;
+                    () = engine.grace_over().cancelled() => {}
+                    () = tokio::time::sleep(pause) => {}
+                }
+                pause = (pause * 2).min(LONGEST_PAUSE);
             }
             Err(refusal) => return Err(refusal),
         }
@@ -166,6 +170,10 @@ fn pace(engine: &Engine) -> Pace {
 fn tell(engine: &Engine, before: &Act, after: &Act) {
     let (act, thread, state) = (after.act_id, after.thread.as_str(), after.state().as_str());
     match &after.stage {
+        Stage::Done(closed) if closed.verdict == Some(Verdict::Contradicted) => {
+            engine.stats.contradictions.fetch_add(1, Ordering::Relaxed);
+            tracing::error!(%act, thread, "carried out twice: a person must take one order back");
+        }
         Stage::Done(closed) if closed.verdict != Some(Verdict::Match) => {
             engine.stats.mismatches.fetch_add(1, Ordering::Relaxed);
             let problem = closed.problems.first().map_or("", |p| p.text.as_str());

@@ -69,6 +69,14 @@ impl Needs {
 }
 
 impl Engine {
+    /// Whether the adapter and the profile of an act are here.
+    pub(crate) fn can_work_on(&self, act: &Act) -> bool {
+        let profile = act.handoff.profile.as_str();
+        let adapter = act.offer().map(|o| o.frozen.adapter.as_str());
+        (profile.is_empty() || self.profiles.get(profile).is_some())
+            && adapter.is_none_or(|name| self.slot_named(name).is_some())
+    }
+
     /// What this daemon has.
     #[must_use]
     pub fn serves(&self) -> Needs {

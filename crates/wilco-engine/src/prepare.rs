@@ -523,7 +523,7 @@ async fn store(
                 expires_at,
                 notes.clone(),
             )?;
-            next.likeness = core::likeness(&profiles, &next.handoff, &offer.frozen);
+            core::liken(&profiles, &mut next, &offer.frozen);
             next.tokens.push(token.clone());
             let offer = match &twin {
                 Some(twin) => twin::held(offer, twin),

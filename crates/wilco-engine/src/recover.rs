@@ -29,6 +29,7 @@ pub(crate) fn left_claimed(engine: &Arc<Engine>, claimed: &[Act]) {
 
 /// Looks round until the daemon stops.
 pub(crate) async fn forever(engine: &Arc<Engine>) {
+    let mut left_to_others = 0;
     loop {
         tokio::select! {
             biased;
@@ -38,10 +39,14 @@ pub(crate) async fn forever(engine: &Arc<Engine>) {
         engine.watch.forget_old();
         let now = engine.keeper.now();
         // What is in hand already stays due until its answer is written: room beside it for the others.
-        // So do other daemons' claims under watch.
-        let beside = u32::try_from(engine.running.len() + engine.watch.len()).unwrap_or(u32::MAX);
+        // So do other daemons' claims under watch, and what is left to them.
+        let beside = engine.running.len() + engine.watch.len() + left_to_others;
+        let beside = u32::try_from(beside).unwrap_or(u32::MAX);
         match engine.keeper.due(now, ROUND.saturating_add(beside)).await {
-            Ok(due) => carry_out(engine, &due),
+            Ok(due) => {
+                left_to_others = due.iter().filter(|act| is_for_others(engine, act)).count();
+                carry_out(engine, &due);
+            }
             Err(error) => tracing::error!(%error, "looking for acts that are due failed; trying again"),
         }
     }
@@ -74,14 +79,27 @@ fn carry_out(engine: &Arc<Engine>, due: &[Act]) {
 }
 
 fn plan_for(engine: &Engine, acts: &[Act], in_flight: &HashSet<ActId>) -> Vec<Step> {
-    let silent = |act: &Act| engine.watch.is_silent(act);
+    let silent = |act: &Act| engine.watch.is_silent(act) && engine.can_work_on(act);
     let owners = Owners {
         me: &engine.owner,
         in_flight,
         others_are_dead: engine.config.sole_owner,
         silent: &silent,
     };
-    plan(acts, &owners, engine.keeper.now())
+    let mut steps = plan(acts, &owners, engine.keeper.now());
+    steps.retain(|step| match step {
+        Step::Expire(id) | Step::Audit(id) => {
+            !acts.iter().any(|a| a.act_id == *id && is_for_others(engine, a))
+        }
+        _ => true,
+    });
+    steps
+}
+
+/// Whether an act nobody holds is left to other daemons: this one lacks its adapter or profile, and would only be in
+/// their way.
+fn is_for_others(engine: &Engine, act: &Act) -> bool {
+    !engine.config.sole_owner && act.execution().is_none() && !engine.can_work_on(act)
 }
 
 /// Takes the step an act in hand needs. Planned again on the act as it stands now: its execution may have ended after
@@ -223,10 +241,10 @@ async fn audit(engine: &Arc<Engine>, act: Act) -> Result<(), Refusal> {
         return record(engine, act.act_id, &news, &from).await.map(drop);
     }
     let contract = engine.contract_for(&act, &offer.frozen);
-    let before = act.clone();
+    let (before, answered) = (act.clone(), matches!(news, News::LookupAbsent { .. }));
     engine
         .write(move |now| {
-            Ok(wilco_core::settle::audited(&before, &contract, now)
+            Ok(wilco_core::settle::audited(&before, &contract, answered, now)
                 .into_iter()
                 .collect())
         })

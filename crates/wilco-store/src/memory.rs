@@ -167,7 +167,7 @@ impl Standing for Kept {
         let alike = self.alike.get(&guard.likeness).into_iter().flatten();
         let twin = alike.filter_map(|id| self.acts.get(id)).find(|act| {
             act.created_at >= guard.since
-                && guard.states.contains(&act.state())
+                && guard.counts(act)
                 && !guard.except.contains(&act.act_id)
                 && !undone(&act.act_id)
         });

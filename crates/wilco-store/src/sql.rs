@@ -12,7 +12,8 @@ macro_rules! act_columns {
     };
 }
 
-// What of the acts that the guards in $guards (JSON) are against: $what. The index is walked part by part, from the
+// What of the acts that the guards in $guards (JSON) are against: $what. See `TwinGuard::counts` for which count: the text
+// of a stage holds that pair of words, unescaped, in its verdict only. The index is walked part by part, from the
 // first there is at or after the one the guard begins with (none, if there is none), to the one it ends with. The zero is
 // for SQLite, which takes no cast as the bound of an index over an expression.
 macro_rules! twins {
@@ -40,9 +41,12 @@ SELECT ",
     AND substr(acts.likeness, 1, 16) = substr(spans.likeness, 1, 16)
 WHERE acts.likeness IS NOT NULL AND acts.likeness = spans.likeness
   AND acts.created_at >= spans.since
-  AND acts.state IN (SELECT value FROM ",
+  AND (acts.state IN (SELECT value FROM ",
             $texts!("spans.guard -> 'states'"),
             ")
+    OR acts.state = 'failed' AND acts.stage LIKE '%\"verdict\":\"contradicted\"%' AND 'done' IN (SELECT value FROM ",
+            $texts!("spans.guard -> 'states'"),
+            "))
   AND acts.act_id NOT IN (SELECT value FROM ",
             $texts!("spans.guard -> 'except'"),
             ")

@@ -8,6 +8,8 @@ use crate::{Act, Contract, Stage, Timestamp};
 /// How often a close concluded from lookups is looked at again, with pauses that double.
 const MOST_AUDITS: u32 = 12;
 const LONGEST_AUDIT_PAUSE_S: i64 = 6 * 3600;
+/// How long it is tried where nobody answers.
+const LONGEST_AUDIT_S: i64 = 30 * 86_400;
 
 /// The first look again, for a close concluded at `now`.
 pub(super) fn first(contract: &Contract, pace: Pace, now: Timestamp) -> Audit {
@@ -18,20 +20,22 @@ pub(super) fn first(contract: &Contract, pace: Pace, now: Timestamp) -> Audit {
     }
 }
 
-/// The write after a failed act was looked at again and nothing new was found; `None` where it is not under audit.
+/// The write after a failed act was looked at again and nothing new was found; `None` where it is not under audit. A
+/// look that was not `answered` does not count, and is made again for a month.
 /// News that it stands at the counterparty after all is [`super::evidence`], not this.
 #[must_use]
-pub fn audited(act: &Act, contract: &Contract, now: Timestamp) -> Option<Change> {
+pub fn audited(act: &Act, contract: &Contract, answered: bool, now: Timestamp) -> Option<Change> {
     let mut next = act.clone();
     let Stage::Failed(closed) = &mut next.stage else {
         return None;
     };
-    let looks = closed.audit?.looks + 1;
+    let looks = closed.audit?.looks + u32::from(answered);
     let pause_s = i64::from(contract.settle_window_s)
         .max(1)
         .saturating_mul(1 << looks.min(16))
         .min(LONGEST_AUDIT_PAUSE_S);
-    closed.audit = (looks < MOST_AUDITS).then(|| Audit {
+    let given_up = now >= closed.closed_at.plus_seconds(LONGEST_AUDIT_S);
+    closed.audit = (looks < MOST_AUDITS && !given_up).then(|| Audit {
         next_at: now.plus_seconds(pause_s),
         looks,
     });

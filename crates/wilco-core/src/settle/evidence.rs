@@ -1,6 +1,6 @@
 //! Evidence: news that may not change the state, kept all the same.
 
-use super::News;
+use super::{Executed, News};
 use crate::act::{Claim, OpenCall};
 use crate::journal::{Entry, OURSELVES};
 use crate::write::{Change, Expect};
@@ -60,7 +60,13 @@ pub fn evidence(act: &Act, news: &News, from: &Bearer, now: Timestamp) -> Change
             }
             match news {
                 News::Executed(executed) => {
-                    e.progress.heard = Some(executed.clone());
+                    match &e.progress.heard {
+                        Some(first) if is_another(first, executed) => {
+                            e.progress.heard_also = Some(executed.clone());
+                        }
+                        Some(_) => {}
+                        None => e.progress.heard = Some(executed.clone()),
+                    }
                     e.progress.next_at = now;
                 }
                 // Seen there once, it is never absent again, whoever saw it.
@@ -90,7 +96,7 @@ pub fn evidence(act: &Act, news: &News, from: &Bearer, now: Timestamp) -> Change
 ///
 /// "Not sent" and "refused" answer one sending. Where the same bytes were sent again, the earlier sending's no says
 /// nothing against a later one that the counterparty gave a receipt for. And what the counterparty refused it had taken on
-/// before: who saw it there until then, and says so late, contradicts nothing.
+/// before: who saw it there until then, and says so late, contradicts nothing. Two receipts are two orders.
 #[must_use]
 pub fn contradicts(act: &Act, news: &News, from: &Bearer) -> bool {
     match (&act.stage, news) {
@@ -100,8 +106,20 @@ pub fn contradicts(act: &Act, news: &News, from: &Bearer) -> bool {
             let of_another_claim = closed.claim.as_ref().is_some_and(|c| Bearer::of(c) != *from);
             !(of_another_claim && closed.receipt.is_some())
         }
+        (Stage::Done(closed), News::Executed(executed) | News::Accepted(executed)) => {
+            differ(closed.receipt.as_deref(), executed.receipt.as_deref())
+        }
         _ => false,
     }
+}
+
+/// Whether both report an order, and not the same one.
+pub(super) fn is_another(a: &Executed, b: &Executed) -> bool {
+    differ(a.receipt.as_deref(), b.receipt.as_deref())
+}
+
+fn differ(a: Option<&str>, b: Option<&str>) -> bool {
+    matches!((a, b), (Some(a), Some(b)) if a != b)
 }
 
 impl News {

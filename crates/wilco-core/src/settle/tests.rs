@@ -923,7 +923,9 @@ fn a_close_concluded_from_lookups_is_looked_at_again_and_contradicted_by_what_tu
     assert_eq!(failed.state(), State::Failed);
     let due = failed.due_at().expect("looked at again");
     assert!(due > at(81));
-    let looked = audited(&failed, &a_contract(), due).expect("under audit").act;
+    let looked = audited(&failed, &a_contract(), true, due)
+        .expect("under audit")
+        .act;
     assert!(looked.due_at().is_some_and(|next| next > due), "later and later");
     assert_eq!(looked.closed().map(|c| &c.line), failed.closed().map(|c| &c.line));
     for news in [
@@ -945,7 +947,7 @@ fn a_close_concluded_from_lookups_is_looked_at_again_and_contradicted_by_what_tu
     let mut act = looked;
     for _ in 0..20 {
         let Some(due) = act.due_at() else { break };
-        act = audited(&act, &a_contract(), due).expect("under audit").act;
+        act = audited(&act, &a_contract(), true, due).expect("under audit").act;
     }
     assert_eq!(act.due_at(), None, "an audit ends");
 }

@@ -120,7 +120,19 @@ pub fn settled_by_operator(
     }
     // It may still have come to nothing there (an order that was refused later). Only who asked the counterparty
     // about this very order can know, and shows it by naming it.
-    let seen = execution.progress.exists || execution.progress.accepted;
+    let heard = execution.progress.heard.as_ref();
+    if let Some(heard) = heard.filter(|_| !done_) {
+        let text = format!(
+            "a daemon that made the call reported that it was carried out{}: it is settled as done",
+            heard
+                .receipt
+                .as_ref()
+                .map(|r| format!(", receipt {r}"))
+                .unwrap_or_default()
+        );
+        return Err(Refusal::new(Reason::Refused, text));
+    }
+    let seen = execution.progress.seen_there();
     let name = execution
         .progress
         .receipt
@@ -142,18 +154,21 @@ pub fn settled_by_operator(
     );
     let mut change = if done_ {
         // A person saw that it was done, not what the counterparty shows: every value is carried from the statement.
+        // Unless a daemon that made the call said what it shows.
         let mut carried = execution.clone();
-        carried.offer.frozen.carried = carried
-            .offer
-            .frozen
-            .values
-            .iter()
-            .map(|v| v.slot.clone())
-            .collect();
-        let executed = Executed {
+        if heard.is_none() {
+            carried.offer.frozen.carried = carried
+                .offer
+                .frozen
+                .values
+                .iter()
+                .map(|v| v.slot.clone())
+                .collect();
+        }
+        let executed = heard.cloned().unwrap_or_else(|| Executed {
             receipt: execution.progress.receipt.clone(),
             ..Executed::default()
-        };
+        });
         let mut change = done(profiles, act, &carried, &executed, word, now)?;
         if let Stage::Done(closed) = &mut change.act.stage {
             closed.offer = Some(execution.offer.clone());

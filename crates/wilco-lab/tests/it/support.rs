@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use reqwest::{RequestBuilder, StatusCode};
 use serde_json::{Value, json};
-use wilco_lab::{DEFAULT_TOKEN, Lab, LabOptions};
+use wilco_lab::{LabError, DEFAULT_TOKEN, Lab, LabOptions};
 
 pub const CONSENTS: &str = "/open-banking/v3.1/pisp/domestic-payment-consents";
 pub const PAYMENTS: &str = "/open-banking/v3.1/pisp/domestic-payments";
@@ -256,7 +256,17 @@ impl Bench {
     pub async fn restart(self) -> Self {
         self.lab.stop().await;
         let folder = self.folder;
-        let lab = ok(wilco_lab::start(LabOptions::new(&folder.0, loopback())).await);
+        let mut started = wilco_lab::start(LabOptions::new(&folder.0, loopback())).await;
+        // A child that another test of this process is starting holds every open file until it is its own program: for
+        // that moment the folder's lock too.
+        for _ in 0..100 {
+            if !matches!(started, Err(LabError::InUse { .. })) {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            started = wilco_lab::start(LabOptions::new(&folder.0, loopback())).await;
+        }
+        let lab = ok(started);
         Self {
             client: Client::new(lab.url()),
             lab,
