@@ -2,11 +2,12 @@
 FROM rust:1-bookworm AS build
 WORKDIR /src
 COPY . .
-RUN cargo build --release --locked --bin wilcod --bin wilco
+RUN cargo build --profile dist --locked --bin wilcod --bin wilco --features wilcod/tls
 
 FROM debian:bookworm-slim
+RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates && rm -rf /var/lib/apt/lists/*
 RUN useradd --system --create-home --home-dir /var/lib/wilco wilco
-COPY --from=build /src/target/release/wilcod /src/target/release/wilco /usr/local/bin/
+COPY --from=build /src/target/dist/wilcod /src/target/dist/wilco /usr/local/bin/
 USER wilco
 VOLUME /var/lib/wilco
 # The daemon listens on loopback only until it can speak TLS, so callers share its network namespace.

@@ -19,11 +19,14 @@ use crate::disk;
 use crate::echo::{Echo, EchoCaller};
 use crate::folder::Folder;
 use crate::lines::{FIRST_ID, confirmation, handoff};
-use crate::load::{self, CALLERS, Caller, Run};
+use crate::load::{self, Caller, Run};
 use crate::report::Report;
 use crate::stats::Spread;
 use crate::template::{self, Life, Wall};
 use crate::writer::WriterCaller;
+
+/// How many callers there are at once, one number after the other.
+pub const CALLERS: [usize; 3] = [1, 16, 64];
 
 /// The share that must be reached of 1/(2/E + 1/S): a cycle is two calls, and its rows.
 const GOAL: f64 = 0.45;
@@ -44,6 +47,7 @@ struct Row {
     p99: Spread,
     p999: Spread,
     grouped: Spread,
+    cpu: Spread,
     echo: Spread,
     echo_p50: Spread,
     writer: Spread,
@@ -74,12 +78,12 @@ struct Bench {
 /// Measures the cycles and their limits in turns.
 pub async fn measure(plan: &Plan, report: &mut Report) -> Result<(), String> {
     let mut bench = Bench::start().await?;
-    let mut rows: [Row; CALLERS.len()] = Default::default();
+    let mut rows: Vec<Row> = plan.callers.iter().map(|_| Row::default()).collect();
     let mut disk = Disk::default();
     for round in 0..plan.rounds {
         eprintln!("cycles: round {} of {}", round + 1, plan.rounds);
-        for (callers, row) in CALLERS.into_iter().zip(&mut rows) {
-            bench.round(callers, row, plan.load_time).await?;
+        for (callers, row) in plan.callers.iter().zip(&mut rows) {
+            bench.round(*callers, row, plan.load_time).await?;
         }
         let flushes = disk::flushes(bench.folder.path(), plan.load_time / 4)?;
         disk.flushes.add(flushes.per_s);
@@ -89,8 +93,8 @@ pub async fn measure(plan: &Plan, report: &mut Report) -> Result<(), String> {
     let bytes = bench.bytes;
     bench.stop().await?;
 
-    for (callers, row) in CALLERS.into_iter().zip(rows) {
-        tell(report, callers, row);
+    for (callers, row) in plan.callers.iter().zip(rows) {
+        tell(report, *callers, row);
     }
     let mut size = Spread::default();
     size.add(bytes as f64);
@@ -112,13 +116,20 @@ fn tell(report: &mut Report, callers: usize, row: Row) {
         ("cycle_p99_ms", "cycle p99, ms", row.p99),
         ("cycle_p999_ms", "cycle p99.9, ms", row.p999),
         ("writes_per_flush", "writes per flush", row.grouped),
+        (
+            "daemon_cpu_ms_per_cycle",
+            "wilcod's processor time per cycle, ms",
+            row.cpu,
+        ),
         ("echo_per_s", "E: gRPC echo calls/s", row.echo),
         ("echo_p50_ms", "echo p50, ms", row.echo_p50),
         ("writer_cycles_per_s", "S: bare writer, cycles/s", row.writer),
         ("writer_p50_ms", "bare writer p50, ms", row.writer_p50),
         ("share_of_limit", "cycles/s over 1/(2/E + 1/S)", row.ratio.clone()),
     ] {
-        report.figure(&format!("{name}_{callers}"), &format!("{who}: {what}"), value);
+        if !value.rounds().is_empty() {
+            report.figure(&format!("{name}_{callers}"), &format!("{who}: {what}"), value);
+        }
     }
     if callers == GOAL_CALLERS {
         let name = format!("cycles_of_limit_{callers}");
@@ -152,7 +163,11 @@ impl Bench {
     async fn round(&mut self, callers: usize, row: &mut Row, time: Duration) -> Result<(), String> {
         let echo = self.run_echo(callers, time).await?;
         let writer = self.run_writer(callers, time).await?;
+        let cpu_before = self.daemon.cpu_s();
         let (cycles, grouped) = self.run_cycles(callers, time).await?;
+        if let (Some(before), Some(after)) = (cpu_before, self.daemon.cpu_s()) {
+            row.cpu.add((after - before) * 1000.0 / cycles.calls as f64);
+        }
         row.cycles.add(cycles.per_s);
         row.p50.add(cycles.took.ms(0.5));
         row.p99.add(cycles.took.ms(0.99));

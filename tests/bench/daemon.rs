@@ -67,6 +67,16 @@ impl Daemon {
         })
     }
 
+    /// The processor time it has used, in seconds; `None` where the system does not tell as Linux does.
+    pub fn cpu_s(&self) -> Option<f64> {
+        const TICKS_PER_S: f64 = 100.0;
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id()?)).ok()?;
+        // Counted from behind the name, which may hold anything (proc(5): utime and stime are fields 14 and 15).
+        let mut fields = stat.rsplit(')').next()?.split_whitespace().skip(11);
+        let (user, system): (f64, f64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+        Some((user + system) / TICKS_PER_S)
+    }
+
     /// The data folder.
     pub fn data(&self) -> PathBuf {
         self.folder.path().join("data")

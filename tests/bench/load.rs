@@ -7,9 +7,6 @@ use tokio::task::JoinSet;
 
 use crate::stats::Latencies;
 
-/// How many callers there are at once.
-pub const CALLERS: [usize; 3] = [1, 16, 64];
-
 /// How many callers share a gRPC connection.
 const CALLERS_PER_CHANNEL: usize = 16;
 

@@ -7,6 +7,8 @@
 //! - [`cycles`]: prepare and commit over gRPC at a real `wilcod`, beside [`echo`] (what gRPC allows), [`writer`] (what the
 //!   store allows) and [`disk`] (what the disk allows).
 //!
+//! Where the system allows it, everything runs at real-time priority ([`priority`]).
+//!
 //! A run that ended wrongly (an act missing, a write nobody asked for) is an error, whatever its speed; a goal that is
 //! missed is a figure like any other.
 
@@ -18,6 +20,7 @@ mod echo;
 mod folder;
 mod lines;
 mod load;
+mod priority;
 mod report;
 mod stats;
 mod template;
@@ -29,7 +32,14 @@ use std::time::Duration;
 
 use report::Report;
 
-const USAGE: &str = "usage: wilco-bench [--quick] [--only checks|cycles] [--json FILE]";
+const USAGE: &str = "\
+usage: wilco-bench [--quick] [--json FILE] [--only checks|cycles] [--callers N] [--plain]
+
+  --quick      fewer and shorter rounds
+  --json FILE  also write the figures and goals there
+  --only PART  measure one part only, and
+  --callers N  cycles at one number of callers only: for a closer look with a profiler
+  --plain      at the priority it was started with";
 
 /// How long to measure.
 pub struct Plan {
@@ -39,22 +49,26 @@ pub struct Plan {
     pub check_time: Duration,
     /// Each kind of load at each number of callers, in one round.
     pub load_time: Duration,
+    /// How many callers there are at once.
+    pub callers: Vec<usize>,
 }
 
 impl Plan {
     fn full() -> Plan {
         Plan {
-            rounds: 5,
+            rounds: 7,
             check_time: Duration::from_millis(300),
-            load_time: Duration::from_millis(2000),
+            load_time: Duration::from_millis(1500),
+            callers: cycles::CALLERS.to_vec(),
         }
     }
 
     fn quick() -> Plan {
         Plan {
-            rounds: 3,
+            rounds: 5,
             check_time: Duration::from_millis(100),
-            load_time: Duration::from_millis(500),
+            load_time: Duration::from_millis(400),
+            callers: cycles::CALLERS.to_vec(),
         }
     }
 }
@@ -62,6 +76,8 @@ impl Plan {
 struct Arguments {
     quick: bool,
     only: Option<String>,
+    callers: Option<usize>,
+    plain: bool,
     json: Option<PathBuf>,
 }
 
@@ -70,10 +86,15 @@ fn main() -> ExitCode {
     if words == [echo::SERVE] {
         return exit(echo::serve());
     }
-    let Some(arguments) = arguments(words) else {
+    let Some(arguments) = arguments(words.clone()) else {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
+    if !arguments.plain
+        && let Some(ended) = priority::raised(&words)
+    {
+        return ended;
+    }
     exit(bench(&arguments))
 }
 
@@ -91,13 +112,25 @@ fn arguments(words: Vec<String>) -> Option<Arguments> {
     let mut arguments = Arguments {
         quick: false,
         only: None,
+        callers: None,
+        plain: false,
         json: None,
     };
     let mut words = words.into_iter();
     while let Some(word) = words.next() {
         match word.as_str() {
             "--quick" => arguments.quick = true,
-            "--only" => arguments.only = words.next().filter(|w| matches!(w.as_str(), "checks" | "cycles")),
+            "--plain" => arguments.plain = true,
+            "--only" => {
+                let part = words
+                    .next()
+                    .filter(|part| matches!(part.as_str(), "checks" | "cycles"))?;
+                arguments.only = Some(part);
+            }
+            "--callers" => {
+                let callers = words.next()?.parse().ok().filter(|n| (1..=1000).contains(n))?;
+                arguments.callers = Some(callers);
+            }
             "--json" => arguments.json = Some(words.next()?.into()),
             _ => return None,
         }
@@ -106,11 +139,14 @@ fn arguments(words: Vec<String>) -> Option<Arguments> {
 }
 
 fn bench(arguments: &Arguments) -> Result<(), String> {
-    let plan = if arguments.quick {
+    let mut plan = if arguments.quick {
         Plan::quick()
     } else {
         Plan::full()
     };
+    if let Some(callers) = arguments.callers {
+        plan.callers = vec![callers];
+    }
     let wanted = |part| arguments.only.as_deref().is_none_or(|only| only == part);
     let mut report = Report::default();
     if wanted("checks") {
@@ -120,9 +156,13 @@ fn bench(arguments: &Arguments) -> Result<(), String> {
         let runtime = tokio::runtime::Runtime::new().map_err(|e| format!("no runtime: {e}"))?;
         // Told to stop, the bench still takes its daemons and folders with it.
         runtime.block_on(async {
+            let terminate = tokio::signal::unix::SignalKind::terminate();
+            let mut terminated =
+                tokio::signal::unix::signal(terminate).map_err(|e| format!("signals: {e}"))?;
             tokio::select! {
                 measured = cycles::measure(&plan, &mut report) => measured,
                 _ = tokio::signal::ctrl_c() => Err("interrupted".to_owned()),
+                _ = terminated.recv() => Err("told to stop".to_owned()),
             }
         })?;
     }

@@ -173,6 +173,9 @@ fn config() -> Config {
         lookups_before_escalation: 10,
         concurrency: 256,
         sole_owner: true,
+        house: "bench".to_owned(),
+        takeover_allowance: seconds(60),
+        poll_interval: Duration::from_millis(500),
         orphan: false,
     }
 }

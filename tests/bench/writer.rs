@@ -60,6 +60,7 @@ impl WriterCaller {
         act.lines = step.act.lines;
         act.waiting.clone_from(&step.act.waiting);
         Change {
+            unless_twin: None,
             expect: Expect::Version(version),
             act,
             entries: self.entries(step, id),
@@ -78,6 +79,7 @@ impl Caller for WriterCaller {
         act.handoff.id = format!("scheduler-{id}");
         let prepared = self
             .write(Change {
+                unless_twin: None,
                 expect: Expect::Absent,
                 act,
                 entries: self.entries(&life.prepared, id),

@@ -53,7 +53,7 @@ pub async fn live(name: &str, seed: u64, number: u64, plan: Plan, tally: &Tally)
     let mut house = House {
         name: name.to_owned(),
         chance: Chance::of(seed, number),
-        lagging: 1,
+        lagged: false,
         plan,
         daemon,
         desk,
@@ -66,8 +66,8 @@ pub async fn live(name: &str, seed: u64, number: u64, plan: Plan, tally: &Tally)
 struct House<'a> {
     name: String,
     chance: Chance,
-    /// How many lagging reads the bank may still show. Two for one act would be a bank that breaks its word.
-    lagging: u32,
+    /// Whether its bank has shown its one lagging read.
+    lagged: bool,
     plan: Plan,
     daemon: Daemon,
     desk: Rc<Desk>,
@@ -233,7 +233,11 @@ impl House<'_> {
         let times = u32::try_from(self.chance.between(1, 3)).unwrap_or(1);
         let fraction =
             |chance: &mut Chance, most: f64| most * f64::from(chance.between(1, 100) as u32) / 100.0;
-        match self.chance.between(0, 11) {
+        let knob = self.chance.between(0, 11);
+        if std::env::var_os("WILCO_CRASH_LOG").is_some() {
+            println!("{}: knob {knob} times {times}", self.name);
+        }
+        match knob {
             0 => bank.fault(PAYMENTS, "drop-before", times, 0.0).await,
             1 => bank.fault(PAYMENTS, "drop-after-accept", times, 0.0).await,
             2 => bank.fault(PAYMENTS, "5xx-after-accept", times, 0.0).await,
@@ -241,15 +245,15 @@ impl House<'_> {
                 bank.fault(PAYMENTS, "slow", times, fraction(&mut self.chance, 0.3))
                     .await
             }
-            4 | 5 => {
+            4 | 5 if self.plan.late => {
                 let most = SETTLE_WINDOW.as_secs_f64() * 0.6;
                 bank.fault(PAYMENTS, "late", times, fraction(&mut self.chance, most))
                     .await;
             }
             6 => bank.fault(PAYMENTS, "refuse", 1, 0.0).await,
             7 => bank.fault(PAYMENTS, "wrong-amount", 1, 0.0).await,
-            8 if self.lagging > 0 => {
-                self.lagging -= 1;
+            8 if !self.plan.late && !self.lagged => {
+                self.lagged = true;
                 bank.fault(PAYMENTS, "not-found-then-found", 1, 0.0).await;
             }
             9 => bank.fault(CONSENTS, "drop-after-accept", times, 0.0).await,
@@ -264,7 +268,9 @@ impl House<'_> {
         self.in_peace().await;
         let bank = self.daemon.bank();
         bank.fault(PAYMENTS, "drop-before", 2, 0.0).await;
-        bank.fault(PAYMENTS, "late", 2, 0.4).await;
+        if self.plan.late {
+            bank.fault(PAYMENTS, "late", 2, 0.4).await;
+        }
         let token = self.daemon.data().join("bank.token");
         let in_doubt = self.in_doubt(3).await;
         write(&token, "another-token\n");

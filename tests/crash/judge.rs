@@ -1,5 +1,6 @@
 //! The judge: everything anybody was told, against the bank's own book.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
@@ -32,7 +33,9 @@ pub async fn judge(name: &str, daemon: &Daemon, desk: &Desk, tally: &Tally) {
         match found.as_slice() {
             [act] => {
                 seen.insert(act.act_id.clone());
-                agrees(told, act, &book, &broke);
+                if !agrees(told, act, &book, &broke) {
+                    tell_story(name, &duty, act, &book).await;
+                }
             }
             [] => broke(Broken::Lost(format!("{told:?} has no act"))),
             more => broke(Broken::Double(format!("{id} has {} acts", more.len()))),
@@ -94,8 +97,9 @@ fn payments_have_owners(book: &Book, acts: &[v1::Act], broke: &impl Fn(Broken)) 
             ))),
             Some(act) if act.state() != State::Done => {
                 broke(Broken::Lost(format!(
-                    "paid, and yet {:?}: {payment}: {act:?}",
-                    act.state()
+                    "paid, and yet {:?}: {payment}: `{}`",
+                    act.state(),
+                    act.close
                 )));
             }
             Some(_) => {}
@@ -111,21 +115,30 @@ fn payments_have_owners(book: &Book, acts: &[v1::Act], broke: &impl Fn(Broken)) 
 }
 
 /// What the caller was told, what the daemon says now, and what the book holds are one story.
-fn agrees(told: &Told, act: &v1::Act, book: &Book, broke: &impl Fn(Broken)) {
+fn agrees(told: &Told, act: &v1::Act, book: &Book, broke: &impl Fn(Broken)) -> bool {
     let paid: Vec<Value> = moved(book)
         .into_iter()
         .filter(|p| text(p, "instruction_id") == act.act_id)
         .collect();
+    let agreed = Cell::new(true);
     let lost = |what: &str| {
+        agreed.set(false);
         broke(Broken::Lost(format!(
-            "{what}: told {:?}, accepted {}, act {act:?}, book {paid:?}",
-            told.close, told.accepted
+            "{what}: {} in {}, told {:?}, accepted {}, {:?} {} with `{}`, book {paid:?}",
+            told.payment.id(),
+            told.thread,
+            told.close,
+            told.accepted,
+            act.state(),
+            act.verdict,
+            act.close
         )));
     };
     match act.state() {
         State::Done => {
             let [payment] = paid.as_slice() else {
-                return lost("done, and not one payment in the book");
+                lost("done, and not one payment in the book");
+                return false;
             };
             let as_stated = text(payment, "amount") == told.payment.amt
                 && text(payment, "creditor_account") == told.payment.acct;
@@ -159,6 +172,25 @@ fn agrees(told: &Told, act: &v1::Act, book: &Book, broke: &impl Fn(Broken)) {
         let acknowledged = close.starts_with("RW1 AN ") && act.state() == State::Refused;
         if *close != act.close && !acknowledged {
             lost("its close is not the one that was told");
+        }
+    }
+    agreed.get()
+}
+
+/// What happened to an act, for whoever has to find out why.
+async fn tell_story(name: &str, duty: &Caller, act: &v1::Act, book: &Book) {
+    let Ok(reply) = duty.act(&act.act_id).await else {
+        return;
+    };
+    for entry in reply.journal {
+        eprintln!(
+            "{name}: {} {} {} {}",
+            act.act_id, entry.at, entry.kind, entry.body
+        );
+    }
+    for payment in book.payments() {
+        if text(&payment, "instruction_id") == act.act_id {
+            eprintln!("{name}: in the book: {payment}");
         }
     }
 }

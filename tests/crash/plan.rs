@@ -24,6 +24,9 @@ pub struct Plan {
     pub kills: Vec<Kill>,
     /// Whether the bank's knobs are turned.
     pub faulty: bool,
+    /// Whether that bank carries orders out late; if not, it shows one lagging read. Both for one act would be a bank that
+    /// breaks its word: what it was sent is seen only after the window in which it has to land.
+    pub late: bool,
     /// Whether the clock jumps between two runs, so that confirmations come too late. Never with `faulty`.
     pub hasty: bool,
     /// Deaths while a person settles what the bank does not answer for.
@@ -102,6 +105,7 @@ pub fn plans(kills: u64, seed: u64) -> Vec<Plan> {
         let mut plan = Plan {
             kills: Vec::new(),
             faulty: number % 2 == 1,
+            late: number % 4 == 1,
             hasty: number % 4 == 2,
             operator: Vec::new(),
             purge: Vec::new(),
@@ -163,6 +167,7 @@ pub fn top_up(missed: &[&'static str]) -> Plan {
     Plan {
         hasty: !expiry.is_empty(),
         faulty: false,
+        late: true,
         kills: kills.into_iter().chain(expiry).collect(),
         operator: of(&OPERATOR),
         purge: of(&PURGE),

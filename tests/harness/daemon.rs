@@ -19,12 +19,15 @@ pub struct Setup {
     failing: bool,
     wrapper: Vec<String>,
     env: BTreeMap<String, String>,
+    outlives_full_disk: bool,
 }
 
 #[derive(Debug, Clone)]
 enum Lab {
     Inside,
     Apart(Vec<String>),
+    /// Somebody else's, at this URL.
+    At(String),
 }
 
 impl Default for Setup {
@@ -62,6 +65,7 @@ impl Setup {
             failing: false,
             wrapper: Vec::new(),
             env: BTreeMap::new(),
+            outlives_full_disk: false,
         };
         setup.set("lab.today", &format!("\"{TODAY}\""))
     }
@@ -83,6 +87,13 @@ impl Setup {
     #[must_use]
     pub fn lab_apart_with(mut self, args: &[&str]) -> Setup {
         self.lab = Lab::Apart(args.iter().map(|a| (*a).to_owned()).collect());
+        self
+    }
+
+    /// Pays at a lab that belongs to the test.
+    #[must_use]
+    pub fn lab_at(mut self, url: &str) -> Setup {
+        self.lab = Lab::At(url.to_owned());
         self
     }
 
@@ -111,6 +122,13 @@ impl Setup {
     #[must_use]
     pub fn under(mut self, words: &[&str]) -> Setup {
         self.wrapper = words.iter().map(|w| (*w).to_owned()).collect();
+        self
+    }
+
+    /// A full disk is an error to it, not its end (see [`Daemon::fill_disk`]).
+    #[must_use]
+    pub fn outlives_full_disk(mut self) -> Setup {
+        self.outlives_full_disk = true;
         self
     }
 
@@ -166,7 +184,7 @@ impl Daemon {
     pub async fn start_with(mut setup: Setup) -> Daemon {
         let folder = Folder::new();
         let lab = match &setup.lab {
-            Lab::Inside => None,
+            Lab::Inside | Lab::At(_) => None,
             Lab::Apart(args) => {
                 let args: Vec<&str> = args.iter().map(String::as_str).collect();
                 Some(LabProcess::start(&args).await)
@@ -174,8 +192,12 @@ impl Daemon {
         };
         let data = folder.path().join("data");
         create_dir(&data);
-        if let Some(lab) = &lab {
-            let url = lab.url();
+        let elsewhere = match (&lab, &setup.lab) {
+            (Some(lab), _) => Some(lab.url().to_owned()),
+            (None, Lab::At(url)) => Some(url.clone()),
+            (None, _) => None,
+        };
+        if let Some(url) = elsewhere {
             setup = setup
                 .set("adapters.bank.url", &format!("\"{url}\""))
                 .set("adapters.bank.payees", &format!("\"{url}/lab/payees\""))
@@ -321,6 +343,39 @@ impl Daemon {
         true
     }
 
+    /// From here on no file of the daemon's can grow: to it, the disk is full. For one set up to be told so, and not
+    /// killed, by the system.
+    ///
+    /// # Panics
+    /// If the system sets no limit.
+    pub fn fill_disk(&self) {
+        self.limit_files("4096:");
+    }
+
+    /// There is room again.
+    ///
+    /// # Panics
+    /// If the system does not lift the limit.
+    pub fn free_disk(&self) {
+        self.limit_files("unlimited:");
+    }
+
+    fn limit_files(&self, bytes: &str) {
+        assert!(
+            self.setup.outlives_full_disk,
+            "set up to outlive it: a write beyond the limit kills"
+        );
+        let status = Command::new("prlimit")
+            .args([
+                "--pid",
+                &self.process.pid().to_string(),
+                &format!("--fsize={bytes}"),
+            ])
+            .status()
+            .unwrap_or_else(|e| panic!("prlimit (of util-linux): {e}"));
+        assert!(status.success(), "prlimit: {status}");
+    }
+
     /// Changes a setting; it counts from the next start on.
     pub fn set(&mut self, name: &str, literal: &str) {
         self.setup = self.setup.clone().set(name, literal);
@@ -357,9 +412,10 @@ impl Daemon {
         let run = run_file(&path, &mut self.process).await;
         let text = |name: &str| run[name].as_str().unwrap_or_default().to_owned();
         self.url = text("url");
-        self.lab_url = match &self.lab {
-            Some(lab) => lab.url().to_owned(),
-            None => text("lab_url"),
+        self.lab_url = match (&self.lab, &self.setup.lab) {
+            (Some(lab), _) => lab.url().to_owned(),
+            (None, Lab::At(url)) => url.clone(),
+            (None, _) => text("lab_url"),
         };
         assert!(self.url.starts_with("http://127.0.0.1:"), "{run}");
     }
@@ -391,11 +447,6 @@ pub fn serve(data: &Path) -> Command {
 
 fn served_on(command: &mut Command, data: &Path) {
     command.arg("serve").arg("--data").arg(data);
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("WILCO_") {
-            command.env_remove(name);
-        }
-    }
     command.env("RUST_LOG", "info");
 }
 
@@ -413,6 +464,15 @@ fn launch(folder: &Folder, setup: &Setup) -> Process {
         }
     };
     served_on(&mut command, &folder.path().join("data"));
+    if setup.outlives_full_disk {
+        // With the signal ignored, a write beyond the limit fails, as it does on a full disk.
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
+            .arg(command.get_program())
+            .args(command.get_args());
+        command = shell;
+    }
     command.args(["--listen", "127.0.0.1:0"]).args(&setup.args);
     command.env("RUST_LOG", &setup.log).envs(&setup.env);
     Process::start(command, folder.path(), "wilcod")

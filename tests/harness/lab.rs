@@ -268,4 +268,4 @@ fn pence(amount: &Value) -> i128 {
 }
 
 /// A delay for `slow` and `late` that leaves room to act in, without making a test long.
-pub const A_MOMENT: Duration = Duration::from_millis(1_200);
+pub const A_MOMENT: Duration = Duration::from_millis(2_000);

@@ -13,6 +13,7 @@ pub mod daemon;
 pub mod folder;
 pub mod lab;
 pub mod lines;
+pub mod postgres;
 pub mod process;
 
 pub use caller::{Caller, Refused, WIRES, Wire};

@@ -139,7 +139,12 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
         if std::thread::panicking() {
-            eprintln!("--- {} said\n{}{}", self.name, read(&self.out), read(&self.err));
+            eprintln!(
+                "--- {} said\n{}{}",
+                self.name,
+                end_of(&self.out),
+                end_of(&self.err)
+            );
         }
     }
 }
@@ -188,6 +193,15 @@ fn signal(pid: u32, name: &str) {
         .status()
         .unwrap_or_else(|e| panic!("sh: {e}"));
     assert!(status.success(), "process {pid} took no SIG{name}");
+}
+
+fn end_of(path: &Path) -> String {
+    let text = read(path);
+    let lines: Vec<&str> = text.lines().collect();
+    let from = lines.len().saturating_sub(60);
+    let mut end = lines[from..].join("\n");
+    end.push('\n');
+    end
 }
 
 fn read(path: &Path) -> String {

@@ -11,8 +11,10 @@ use crate::support::{
     act, committed_act, is_done_as_asked, nothing_was_paid, ok, prepared_act, refused, thread_passes,
 };
 
+/// With a window in which no order that is still on its way can be called undone, however slow this machine is.
 async fn daemon() -> Daemon {
-    Daemon::start_with(Setup::quick().lab_apart()).await
+    let setup = Setup::quick().set("adapters.bank.settle_window_s", "5");
+    Daemon::start_with(setup.lab_apart()).await
 }
 
 /// Killed before anybody confirmed: the statement, its digest and its token are given again, and still work.
@@ -96,7 +98,7 @@ async fn killed_with_an_order_that_lands_later() {
     let prepared = ok(daemon.scheduler().prepare(&payment.ho()).await);
     daemon
         .bank()
-        .fault(PAYMENTS, "late", 1, 1.5 * A_MOMENT.as_secs_f64())
+        .fault(PAYMENTS, "late", 1, A_MOMENT.as_secs_f64())
         .await;
     let scheduler = daemon.scheduler();
     let act_id = prepared_act(&prepared).act_id;

@@ -5,7 +5,7 @@ use futures::future::join_all;
 use wilco_api::v1::{Act, CommitReply, State};
 use wilco_tests::lab::{A_MOMENT, CONSENTS, PAYMENTS};
 use wilco_tests::lines::slot;
-use wilco_tests::{Caller, Daemon, Payment, Setup, WIRES, Wire};
+use wilco_tests::{Caller, Daemon, Payment, Setup, WIRES, Wire, until};
 
 use crate::support::{
     act, committed_act, is_done_as_asked, nothing_was_paid, ok, paid_once, prepared_act, refused,
@@ -40,9 +40,9 @@ async fn pay_through(daemon: &Daemon, fault: &str, seconds: f64) -> Vec<(Payment
 /// A bank that cannot be asked for a consent stores nothing: the caller is told to come back, and then it works.
 #[tokio::test]
 async fn a_passing_trouble_at_prepare_leaves_nothing_behind() {
-    let setup = Setup::quick().set("adapters.bank.timeout_s", "1");
+    let setup = Setup::quick().set("adapters.bank.timeout_s", "2");
     let daemon = Daemon::start_with(setup).await;
-    let slower_than_patience = 2.5;
+    let slower_than_patience = 3.5;
     for (payment, caller) in one_each(&daemon) {
         for fault in [
             "drop-before",
@@ -151,37 +151,45 @@ async fn a_consent_that_cannot_be_read_claims_nothing() {
     }
 }
 
-/// The order never reached the bank's books, but nobody could know: in doubt first, and failed only once looking
-/// twice, over the time in which it could still have landed, found nothing.
+/// The order never reached the bank's books, but nobody can know: in doubt, for as long as it could still land.
 #[tokio::test]
-async fn an_order_lost_on_the_way_is_doubted_before_it_is_denied() {
+async fn an_order_lost_on_the_way_is_doubted() {
+    let setup = Setup::quick().set("adapters.bank.settle_window_s", "3600");
+    let daemon = Daemon::start_with(setup).await;
+    for (payment, caller) in one_each(&daemon) {
+        let prepared = ok(caller.prepare(&payment.ho()).await);
+        daemon.bank().fault(PAYMENTS, "drop-before", 1, 0.0).await;
+        let mut request = wilco_tests::caller::yes(&prepared, &format!("scheduler-{}", payment.number + 50));
+        request.wait_s = 1;
+        let early = ok(caller.commit(request).await);
+        assert_eq!(early.reply, "", "nothing is claimed to be known");
+        let act_id = prepared_act(&prepared).act_id;
+        let doubted = caller.until_state(&act_id, &[State::InDoubt]).await;
+        assert!(
+            !doubted.doubt.is_empty() && doubted.waits_for.contains("bank"),
+            "{doubted:?}"
+        );
+    }
+    assert_eq!(ok(daemon.scheduler().acts(&[State::InDoubt]).await).acts.len(), 2);
+    thread_passes(&daemon.scheduler(), "scheduler").await;
+    nothing_was_paid(&daemon).await;
+}
+
+/// And failed only once looking twice, over the time in which it could still have landed, found nothing.
+#[tokio::test]
+async fn an_order_lost_on_the_way_is_denied_after_two_looks() {
     let daemon = Daemon::start().await;
     let scheduler = daemon.scheduler();
-    let payment = Payment::number(7);
-    let prepared = ok(scheduler.prepare(&payment.ho()).await);
-    daemon.bank().fault(PAYMENTS, "drop-before", 1, 0.0).await;
-    let mut request = wilco_tests::caller::yes(&prepared, "scheduler-57");
-    request.wait_s = 1;
-    let early = ok(scheduler.commit(request).await);
-    assert_eq!(early.reply, "", "nothing is claimed to be known");
-    let doubted = committed_act(&early);
-    assert_eq!(doubted.state(), State::InDoubt);
-    assert!(
-        !doubted.doubt.is_empty() && doubted.waits_for.contains("bank"),
-        "{doubted:?}"
-    );
-    let failed = scheduler.until_state(&doubted.act_id, &[State::Failed]).await;
-    assert_eq!(slot(&failed.close, "retry"), "N");
-    assert!(failed.close.starts_with("RW1 FL payer-"), "{}", failed.close);
-    is_looked_up_twice(&scheduler, &failed).await;
-
     for (payment, committed) in pay_through(&daemon, "drop-before", 0.0).await {
-        assert_eq!(committed_act(&committed).state(), State::Failed);
+        let failed = committed_act(&committed);
+        assert_eq!(failed.state(), State::Failed);
         assert!(
             committed.reply.starts_with("RW1 FL payer-"),
             "{}",
             committed.reply
         );
+        assert_eq!(slot(&failed.close, "retry"), "N");
+        is_looked_up_twice(&scheduler, &failed).await;
         let again = ok(scheduler.prepare(&payment.ho()).await);
         assert_eq!((again.reply, again.replayed), (committed.reply, true));
     }
@@ -213,9 +221,9 @@ async fn an_answer_lost_on_the_way_is_found_again() {
 /// The bank answers, but after nobody listens any more.
 #[tokio::test]
 async fn an_answer_that_comes_too_late_is_found_again() {
-    let setup = Setup::quick().set("adapters.bank.timeout_s", "1");
+    let setup = Setup::quick().set("adapters.bank.timeout_s", "2");
     let daemon = Daemon::start_with(setup).await;
-    for (payment, committed) in pay_through(&daemon, "slow", 2.5).await {
+    for (payment, committed) in pay_through(&daemon, "slow", 3.5).await {
         is_done_as_asked(&payment, &committed, &daemon.bank().book().await);
     }
 }
@@ -224,7 +232,7 @@ async fn an_answer_that_comes_too_late_is_found_again() {
 /// called undone, and is done in the end.
 #[tokio::test]
 async fn an_order_that_lands_late_was_never_called_undone() {
-    let daemon = Daemon::start().await;
+    let daemon = Daemon::start_with(Setup::quick().set("adapters.bank.settle_window_s", "8")).await;
     for (payment, committed) in pay_through(&daemon, "late", A_MOMENT.as_secs_f64()).await {
         is_done_as_asked(&payment, &committed, &daemon.bank().book().await);
         let journal = ok(daemon.scheduler().act(&committed_act(&committed).act_id).await).journal;
@@ -305,15 +313,23 @@ async fn what_ran_is_reported_also_where_it_is_wrong() {
 /// A bank that takes the order and finishes it later: executing until then, done after.
 #[tokio::test]
 async fn a_pending_payment_is_polled_to_its_end() {
-    let daemon = Daemon::start_with(Setup::quick().set("lab.settle_after_s", "2")).await;
+    let daemon = Daemon::start_with(Setup::quick().set("lab.settle_after_s", "86400")).await;
     for (payment, caller) in one_each(&daemon) {
         let prepared = ok(caller.prepare(&payment.ho()).await);
+        let act_id = prepared_act(&prepared).act_id;
         let mut request = wilco_tests::caller::yes(&prepared, &format!("scheduler-{}", payment.number + 50));
         request.wait_s = 1;
         let early = ok(caller.commit(request.clone()).await);
-        let pending = committed_act(&early);
-        assert_eq!((early.reply.as_str(), pending.state()), ("", State::Executing));
-        assert_eq!(pending.waits_for, "bank: finish");
+        assert_eq!(early.reply, "", "it is not finished");
+        let pending = until("the bank to have it", async || {
+            let now = act(ok(caller.act(&act_id).await).act);
+            (now.waits_for == "bank: finish").then_some(now)
+        })
+        .await;
+        assert_eq!(pending.state(), State::Executing);
+        let settle = format!("/lab/settle/{}", pending.receipt);
+        let completed = serde_json::json!({ "status": "AcceptedSettlementCompleted" });
+        daemon.bank().post(&settle, &completed).await;
         request.wait_s = 60;
         let committed = ok(caller.commit(request).await);
         assert!(committed.replayed, "the running one was joined");

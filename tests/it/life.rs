@@ -166,6 +166,7 @@ async fn ids_are_unique_in_a_thread_of_many() {
     let mine = Payment::number(1);
     let theirs = Payment {
         sender: "auditor".into(),
+        item: "inv:MD-2026-901".into(),
         reference: "MD-2026-901".into(),
         ..Payment::number(1)
     };

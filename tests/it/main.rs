@@ -6,13 +6,17 @@
 mod client;
 mod crash;
 mod demo;
+mod disk;
 mod errors;
 mod expiry;
 mod faults;
+mod identity;
 mod life;
 mod payment;
 mod races;
 mod secrets;
+#[cfg(feature = "postgres")]
+mod several;
 mod start_stop;
 mod support;
 mod wire;

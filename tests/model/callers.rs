@@ -3,7 +3,8 @@
 use wilco_core::State;
 use wilco_core::prepare::Standing;
 
-use crate::decisions::{How, Mutation, Op, Quote, Todo};
+use crate::decisions::{How, Op, Quote, Todo};
+use crate::mutation::Mutation;
 use crate::shell::{House, Turn, next_request};
 use crate::state::{Ask, Broken, Event, Hand, Moment, Task};
 use crate::store::{Facts, Line, Wrote};

@@ -6,7 +6,8 @@
 use wilco_core::contract::{Identity, LateSend, LookupBy};
 
 use crate::counterparty::Word;
-use crate::decisions::{Decisions, How, Mutation, Setting};
+use crate::decisions::{Decisions, How, Setting};
+use crate::mutation::Mutation;
 use crate::shell::{House, Turn, Turns};
 use crate::state::Ask;
 use crate::words::{TICK_S, Tick, contract};
@@ -18,10 +19,8 @@ pub enum Kind {
     Replayable,
     /// It does so for a while, and refuses what comes after that while.
     ReplayableForAWhile,
-    /// It does so for a while and acts again on what comes later; but nothing comes later.
-    ReplayableThenForgetful,
-    /// The same, and what is paused comes later.
-    ForgetfulAndPaused,
+    /// It does so for a while and acts again on what comes later, as what was paused does.
+    Forgetful,
     /// It can be asked about the act.
     Verifiable,
     /// It can be asked, and refuses what comes late.
@@ -63,14 +62,7 @@ impl Kind {
                 lost_lookups: 0,
                 ..keyed(Identity::Window(ticks(3)), LateSend::RefusedAfter(ticks(2)))
             },
-            Kind::ReplayableThenForgetful | Kind::ForgetfulAndPaused => House {
-                prompt_until: if self == Kind::ForgetfulAndPaused {
-                    Tick::MAX
-                } else {
-                    2
-                },
-                ..keyed(Identity::Window(ticks(2)), LateSend::Accepted)
-            },
+            Kind::Forgetful => keyed(Identity::Window(ticks(2)), LateSend::Accepted),
             Kind::Verifiable => House {
                 scripts: [vec![(YES, A)], vec![(YES, B)]],
                 ..asked(LookupBy::Reference)
@@ -142,8 +134,7 @@ impl Kind {
                 Turn::RefusedLate,
                 Turn::ClosedByLookup,
             ],
-            Kind::ReplayableThenForgetful => &[Turn::SentAgain],
-            Kind::ForgetfulAndPaused => &[],
+            Kind::Forgetful => &[Turn::TakenFromTheDead, Turn::TakenFromTheSilent, Turn::LandedLate],
             Kind::Verifiable => &[
                 Turn::TakenFromTheDead,
                 Turn::TakenFromTheSilent,
@@ -186,7 +177,6 @@ fn house(identity: Identity, lookup: LookupBy, late_send: LateSend, mutation: Op
         lost_commits: 0,
         lost_lookups: 1,
         stated: true,
-        prompt_until: Tick::MAX,
         lossy: false,
         turns: Turns::default(),
     }

@@ -4,7 +4,8 @@ use wilco_core::State;
 use wilco_core::recovery::{Fate, Step};
 
 use crate::counterparty::{Word, answer};
-use crate::decisions::{Heard, Mutation, Op};
+use crate::decisions::{Heard, Op};
+use crate::mutation::Mutation;
 use crate::shell::{House, Turn};
 use crate::state::{Broken, Call, CallStep, Event, Hand, Moment, Task};
 use crate::store::{Kept, Wrote};
@@ -47,9 +48,7 @@ impl House {
                 ..
             }) => events.push(Event::Step { daemon: name }),
             Hand::Call(_) => {
-                if m.now < self.prompt_until {
-                    events.push(Event::Step { daemon: name });
-                }
+                events.push(Event::Step { daemon: name });
                 events.push(Event::Lose { daemon: name });
             }
             Hand::Looking { .. } => {
@@ -277,7 +276,8 @@ impl House {
             d.watching.get_or_insert(m.now);
         }
         match step {
-            None | Some(Step::Leave(_)) => {}
+            // Looking at a close again changes no state: it can only call a person.
+            None | Some(Step::Leave(_) | Step::Audit(_)) => {}
             Some(Step::Watch(_)) => {
                 let op = Op::Vouch(m.daemons[daemon].me);
                 if let Wrote::Advanced(kept) = self.decisions.write(m.kept, m.kept, op, m.now) {

@@ -14,6 +14,7 @@ mod configurations;
 mod counterparty;
 mod daemons;
 mod decisions;
+mod mutation;
 mod rules;
 mod shell;
 mod state;
@@ -26,7 +27,7 @@ use std::time::Instant;
 use stateright::{Checker, HasDiscoveries, Model};
 
 use configurations::Kind;
-use decisions::Mutation;
+use mutation::Mutation;
 use shell::House;
 
 /// Explores a kind of house to its end.
@@ -99,8 +100,8 @@ fn replayable_for_a_while() {
 }
 
 #[test]
-fn replayable_then_forgetful() {
-    explore(Kind::ReplayableThenForgetful);
+fn forgetful() {
+    explore(Kind::Forgetful);
 }
 
 #[test]
@@ -148,21 +149,6 @@ fn unheard() {
     explore(Kind::Unheard);
 }
 
-/// A key that the counterparty forgets protects only what cannot come after it is forgotten: no check of ours bounds how
-/// long a sender is paused after the check. Where late bytes are refused ([`Kind::ReplayableForAWhile`]) sending again is
-/// safe whatever is paused; here it is not, and this is what it takes.
-#[test]
-fn a_forgotten_key_does_not_protect_from_what_was_paused_past_it() {
-    let checker = Kind::ForgetfulAndPaused
-        .house(None)
-        .checker()
-        .finish_when(HasDiscoveries::AnyFailures)
-        .spawn_bfs()
-        .join();
-    let found: Vec<&str> = checker.discoveries().into_keys().collect();
-    assert_eq!(found, [rules::ONE_EFFECT], "nothing else goes wrong");
-}
-
 /// Each broken rule of the engine, where it is broken, and the rule that must notice.
 const MUTANTS: &[(Mutation, Kind, &str)] = &[
     (Mutation::DropTheClaim, Kind::Verifiable, rules::CLAIM_FIRST),
@@ -177,6 +163,7 @@ const MUTANTS: &[(Mutation, Kind, &str)] = &[
         Kind::Verifiable,
         rules::ONE_EFFECT,
     ),
+    (Mutation::TrustAForgottenKey, Kind::Forgetful, rules::ONE_EFFECT),
     (Mutation::SilentIsDead, Kind::Verifiable, rules::NOT_DENIED),
     (Mutation::AnswerBeforeTheWrite, Kind::Verifiable, rules::DURABLE),
     (

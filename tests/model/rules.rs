@@ -84,14 +84,14 @@ fn can_still_come(house: &House, m: &Moment) -> bool {
     let theirs = &m.counterparty;
     let on_its_way = theirs
         .lands_until(contract)
-        .is_some_and(|until| theirs.would_act(contract, m.now, until.min(house.prompt_until - 1)));
+        .is_some_and(|until| theirs.would_act(contract, m.now, until.min(u8::MAX - 1)));
     let from_a_sender = m.calls().any(|call| {
         let may_leave = match call.step {
             CallStep::Permitted => at(m.now) < house.decisions.shelf.facts(call.claimed).not_after,
             CallStep::Checked => true,
             CallStep::Sent { .. } => false,
         };
-        let until = (m.now + FAR).min(house.prompt_until - 1);
+        let until = (m.now + FAR).min(u8::MAX - 1);
         may_leave && theirs.would_act(contract, m.now, until)
     });
     on_its_way || from_a_sender || theirs.is_pending()

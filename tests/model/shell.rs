@@ -12,7 +12,8 @@ use stateright::{Model, Property};
 use wilco_core::State;
 
 use crate::counterparty::Word;
-use crate::decisions::{Decisions, Mutation};
+use crate::decisions::Decisions;
+use crate::mutation::Mutation;
 use crate::rules;
 use crate::state::{Ask, Broken, Event, Hand, Moment, Task};
 use crate::store::Kept;
@@ -36,8 +37,6 @@ pub struct House {
     pub lost_lookups: u8,
     /// Whether it begins with the handoff stated and both callers knowing the statement.
     pub stated: bool,
-    /// Before this instant bytes leave and land, or they never do. Without bound in every kind but one.
-    pub prompt_until: Tick,
     /// Whether answers to callers may get lost.
     pub lossy: bool,
     /// Turns this exploration has taken.
@@ -104,12 +103,7 @@ impl Model for House {
             self.daemon_events(m, daemon, events);
         }
         let contract = &self.decisions.setting.contract;
-        let landing = if m.now < self.prompt_until {
-            m.counterparty.flight.len()
-        } else {
-            0
-        };
-        for nth in 0..landing {
+        for nth in 0..m.counterparty.flight.len() {
             let nth8 = u8::try_from(nth).expect("few are under way");
             // Two that left together for the same call are the same.
             if nth > 0 && m.counterparty.flight[nth] == m.counterparty.flight[nth - 1] {

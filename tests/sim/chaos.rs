@@ -12,8 +12,10 @@ use wilco_store::{Filter, Keeper};
 use crate::chance::Chance;
 use crate::daemons::Sim;
 use crate::gate::Motion;
+use crate::mutants::Mutant;
 use crate::net::{Ask, Heard, operator};
 use crate::plan::{DAEMONS, FORWARD_STEP_S};
+use crate::purge;
 
 /// Breaks things until it is told to stop.
 pub async fn chaos(sim: Arc<Sim>, over: Arc<AtomicBool>) {
@@ -27,7 +29,8 @@ pub async fn chaos(sim: Arc<Sim>, over: Arc<AtomicBool>) {
             0..=29 => drop(tokio::spawn(async move { crash(&sim, &mut c, seat).await })),
             30..=54 => drop(tokio::spawn(async move { freeze(&sim, &mut c, seat).await })),
             55..=64 => drop(tokio::spawn(async move { outage(&sim, &mut c).await })),
-            65..=79 => drop(tokio::spawn(async move { store_trouble(&sim, &mut c).await })),
+            65..=76 => drop(tokio::spawn(async move { store_trouble(&sim, &mut c).await })),
+            77..=79 => drop(tokio::spawn(async move { store_fall(&sim, &mut c).await })),
             80..=87 => drop(tokio::spawn(async move { clock_step(&sim, &mut c).await })),
             _ => drop(tokio::spawn(async move { restart(&sim, &mut c, seat).await })),
         }
@@ -39,7 +42,11 @@ async fn crash(sim: &Arc<Sim>, c: &mut Chance, seat: usize) {
     if sim.process(seat).is_none() {
         return;
     }
-    sim.kill(seat);
+    if sim.plan.mutant == Some(Mutant::SharesAHouse) {
+        sim.leave_behind(seat, Duration::from_millis(c.between(30_000, 180_000)));
+    } else {
+        sim.kill(seat);
+    }
     tokio::time::sleep(Duration::from_millis(c.between(200, 40_000))).await;
     sim.start(seat).await;
 }
@@ -92,6 +99,15 @@ async fn store_trouble(sim: &Arc<Sim>, c: &mut Chance) {
     sim.log.say("store well");
 }
 
+/// The store's machine loses power and comes back.
+async fn store_fall(sim: &Arc<Sim>, c: &mut Chance) {
+    sim.log.say("store fell");
+    sim.store.set_down(true);
+    tokio::time::sleep(Duration::from_millis(c.between(200, 15_000))).await;
+    sim.store.set_down(false);
+    sim.log.say("store up again");
+}
+
 /// The clock of the store's machine is stepped; where it stepped back too far, an operator acknowledges it.
 async fn clock_step(sim: &Arc<Sim>, c: &mut Chance) {
     let seconds = i64::try_from(c.between(1, 200)).unwrap_or(1);
@@ -100,7 +116,8 @@ async fn clock_step(sim: &Arc<Sim>, c: &mut Chance) {
     } else {
         1 + seconds % FORWARD_STEP_S
     };
-    let step = if c.thousandths(500) { forward } else { -seconds };
+    let ahead = c.thousandths(500) && (sim.plan.far_forward || sim.clock.may_step_forward());
+    let step = if ahead { forward } else { -seconds };
     sim.clock.step(step);
     sim.log.say(&format!(
         "clock stepped by {step} s, off by {} s",
@@ -123,8 +140,17 @@ pub async fn duty(sim: Arc<Sim>, over: Arc<AtomicBool>) {
     while !over.load(Ordering::SeqCst) {
         tokio::time::sleep(Duration::from_millis(c.between(5_000, 40_000))).await;
         acknowledge(&sim);
-        settle_some(&sim, &mut c, 120).await;
+        // Where nothing can be asked there is more for people to do.
+        let some = match sim.plan.mutant {
+            Some(Mutant::VouchesBlindly) => 1_000,
+            _ if sim.plan.is_asked() => 120,
+            _ => 400,
+        };
+        settle_some(&sim, &mut c, some).await;
         release_some(&sim, &mut c, 300).await;
+        if c.thousandths(200) {
+            purge::purge(&sim).await;
+        }
     }
 }
 
@@ -148,7 +174,8 @@ pub async fn settle_some(sim: &Arc<Sim>, c: &mut Chance, thousandths: u64) {
             done: orders.iter().any(|o| o.standing == SimStanding::Done),
             evidence: "the counterparty's statement, read by duty".to_owned(),
             // Told only where it is so: every process that ever had leave to send it is gone.
-            owner_dead: sim.judge.owners_are_dead(act.act_id),
+            owner_dead: sim.plan.mutant == Some(Mutant::VouchesBlindly)
+                || sim.judge.owners_are_dead(act.act_id),
         };
         // Should its daemon be killed or frozen, nobody answers.
         let duty = operator();

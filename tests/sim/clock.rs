@@ -1,7 +1,7 @@
 //! Time: virtual, true for the counterparty, stepped for the store.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -42,6 +42,8 @@ impl Clock for TrueClock {
 pub struct SteppedClock {
     truth: TrueClock,
     off_by_us: AtomicI64,
+    /// When it was last set forward, milliseconds into the run.
+    forward_at_ms: AtomicU64,
 }
 
 impl SteppedClock {
@@ -49,11 +51,24 @@ impl SteppedClock {
         Arc::new(SteppedClock {
             truth,
             off_by_us: AtomicI64::new(0),
+            forward_at_ms: AtomicU64::new(0),
         })
+    }
+
+    /// Whether it was not set forward within the last minute: two steps in a row would be one that goes too far.
+    pub fn may_step_forward(&self) -> bool {
+        self.passed_ms() >= self.forward_at_ms.load(Ordering::SeqCst) + 60_000
+    }
+
+    fn passed_ms(&self) -> u64 {
+        u64::try_from(self.truth.passed().as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Steps it.
     pub fn step(&self, seconds: i64) {
+        if seconds > 0 {
+            self.forward_at_ms.store(self.passed_ms(), Ordering::SeqCst);
+        }
         self.off_by_us.fetch_add(seconds * 1_000_000, Ordering::SeqCst);
     }
 

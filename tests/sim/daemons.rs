@@ -133,6 +133,20 @@ impl Sim {
         }
     }
 
+    /// Freezes the daemon in a seat and takes it for dead: its folder is free for another, and later it goes on.
+    pub fn leave_behind(&self, seat: usize, for_time: Duration) {
+        let Some(process) = self.process(seat) else { return };
+        if let Some(held) = locked(&self.daemons.seats).get_mut(seat) {
+            *held = Seat::Empty;
+        }
+        self.log.say(&format!("{} left behind", process.name));
+        process.gate.set(Motion::Frozen);
+        tokio::spawn(async move {
+            tokio::time::sleep(for_time).await;
+            process.gate.set(Motion::Running);
+        });
+    }
+
     /// Stops the daemon in a seat in good order, as far as it manages within the grace.
     pub async fn stop(&self, seat: usize, grace: Duration) {
         let Some(process) = self.process(seat) else { return };

@@ -8,15 +8,16 @@ use std::time::Duration;
 use adapter_sim::SimStanding;
 use rw1::{Code, Profiles};
 use wilco_core::journal::first_break;
-use wilco_core::{Act, Stage, State};
+use wilco_core::{Act, ActId, Stage, State};
 use wilco_engine::{CommitRequest, PrepareRequest};
-use wilco_store::Keeper;
+use wilco_store::{Keeper, ThreadLine};
 
 use crate::chance::Chance;
 use crate::chaos::settle_some;
 use crate::daemons::Sim;
+use crate::judge::closed_by_a_person;
 use crate::net::{id_of, sender};
-use crate::plan::{DAEMONS, Kind};
+use crate::plan::{DAEMONS, Kind, SETTLE_WINDOW_S};
 
 /// Looks at everything every minute.
 pub async fn watch(sim: Arc<Sim>, over: Arc<AtomicBool>) {
@@ -35,10 +36,13 @@ pub async fn watch(sim: Arc<Sim>, over: Arc<AtomicBool>) {
 pub async fn quiet(sim: &Arc<Sim>) {
     sim.log.say("quiet");
     sim.store.set_troubled(false);
+    sim.store.set_down(false);
     sim.store.set_calm();
     sim.weather.set_calm();
     sim.perils.set_calm();
     sim.world.set_down(false);
+    // What is on its way to the counterparty arrives before the clock jumps over its settle window.
+    tokio::time::sleep(Duration::from_secs(u64::from(SETTLE_WINDOW_S) * 3)).await;
     sim.clock.set_right();
     for seat in sim.fallen() {
         sim.kill(seat);
@@ -53,12 +57,8 @@ pub async fn quiet(sim: &Arc<Sim>) {
             sim.store.kept.acknowledge_clock();
         }
         tokio::time::sleep(Duration::from_secs(30)).await;
-        if sim
-            .judge
-            .acts()
-            .iter()
-            .all(|a| a.state().is_final() || is_for_people(sim, a))
-        {
+        let settled = |a: &Act| a.state().is_final() || is_for_people(sim, a);
+        if sim.judge.with_acts(|acts| acts.values().all(settled)) {
             break;
         }
     }
@@ -83,7 +83,10 @@ pub async fn quiet(sim: &Arc<Sim>) {
     for _ in 0..60 {
         tokio::time::sleep(Duration::from_secs(60)).await;
         settle_some(sim, &mut c, 1000).await;
-        if sim.judge.acts().iter().all(|a| a.state().is_final()) {
+        if sim
+            .judge
+            .with_acts(|acts| acts.values().all(|a| a.state().is_final()))
+        {
             break;
         }
     }
@@ -113,7 +116,7 @@ fn is_for_people(sim: &Sim, act: &Act) -> bool {
     match sim.plan.kind {
         Kind::Blind | Kind::BlindWithEvidence => true,
         Kind::Verifiable => never_over,
-        Kind::VerifiableRefusingLate => false,
+        Kind::VerifiableRefusingLate | Kind::ReplayableRefusingLate => false,
         Kind::Replayable | Kind::ReplayableForAnHour => never_over && resent_in_vain,
     }
 }
@@ -128,6 +131,8 @@ pub async fn reckon(sim: &Arc<Sim>) {
         stored_as_seen(sim, act).await;
     }
     balances_agree(sim, &acts);
+    twins_were_released(sim, &acts);
+    counters_add_up(sim, &acts).await;
     let threads: BTreeSet<&str> = acts.iter().map(|a| a.thread.as_str()).collect();
     for thread in threads {
         thread_passes(sim, thread, true).await;
@@ -143,12 +148,11 @@ fn books_agree(sim: &Sim) {
     if sim.world.balances_sum() != 0 {
         judge.broken(&[], "the balances do not sum to zero".to_owned());
     }
-    for act in judge.acts() {
-        let names = [act.act_id.to_string()];
-        let (effects, sendings) = (
-            sim.world.effects_of(act.act_id),
-            sim.world.sendings_of(act.act_id),
-        );
+    let stand: Vec<(ActId, State)> =
+        judge.with_acts(|acts| acts.values().map(|act| (act.act_id, act.state())).collect());
+    for (act, state) in stand {
+        let names = [act.to_string()];
+        let (effects, sendings) = (sim.world.effects_of(act), sim.world.sendings_of(act));
         if effects > 1 {
             judge.broken(&names, format!("{} effects", effects));
         }
@@ -158,8 +162,8 @@ fn books_agree(sim: &Sim) {
                 format!("sent {sendings} times to a counterparty that knows no keys"),
             );
         }
-        if effects > 0 && act.state().is_final() && act.state() != State::Done {
-            judge.broken(&names, format!("{}, and it had an effect", act.state().as_str()));
+        if effects > 0 && state.is_final() && state != State::Done {
+            judge.broken(&names, format!("{}, and it had an effect", state.as_str()));
         }
     }
 }
@@ -211,10 +215,14 @@ fn balances_agree(sim: &Sim, acts: &[Act]) {
             _ => continue,
         };
         let line = act.closed().map_or("", |c| c.line.as_str());
-        let of = |slot: &str| {
-            line.split(' ')
+        // A person's word says that it was done, not with which values: those are the statement's.
+        let booked = closed_by_a_person(&sim.judge.whole(act)).then(|| sim.world.orders_of(act.act_id));
+        let of = |slot: &str| match booked.as_ref().and_then(|orders| orders.first()) {
+            Some(order) => value_of(&order.values, slot),
+            None => line
+                .split(' ')
                 .find_map(|w| w.strip_prefix(slot)?.strip_prefix('='))
-                .unwrap_or_default()
+                .unwrap_or_default(),
         };
         let cents: i128 = of("amt").replace('.', "").parse().unwrap_or(0);
         *expected.entry(of("acct").to_owned()).or_default() += sign * cents;
@@ -228,6 +236,73 @@ fn balances_agree(sim: &Sim, acts: &[Act]) {
     }
 }
 
+fn value_of<'a>(values: &'a [(String, String)], slot: &str) -> &'a str {
+    let found = values.iter().find(|(name, _)| name == slot);
+    found.map_or("", |(_, value)| value)
+}
+
+/// Of several like payments that stand in the book, all but one were let go on by an operator.
+fn twins_were_released(sim: &Sim, acts: &[Act]) {
+    let reversed = |act: &Act| {
+        sim.world
+            .orders_of(act.act_id)
+            .iter()
+            .any(|o| o.reversed_by.is_some())
+    };
+    let mut alike: BTreeMap<&str, Vec<&Act>> = BTreeMap::new();
+    for act in acts.iter().filter(|a| a.handoff.ask == "PAY") {
+        if let Some(likeness) = &act.likeness
+            && act.released_by.is_none()
+            && sim.world.effects_of(act.act_id) > 0
+            && !reversed(act)
+        {
+            alike.entry(likeness).or_default().push(act);
+        }
+    }
+    for twins in alike.values().filter(|twins| twins.len() > 1) {
+        let names: Vec<String> = twins.iter().map(|act| act.act_id.to_string()).collect();
+        let text = format!(
+            "likely twins went out and nobody released one: {}",
+            names.join(" ")
+        );
+        sim.judge.broken(&names, text);
+    }
+}
+
+/// The store's counters and the daemons' figures say what was seen.
+async fn counters_add_up(sim: &Sim, acts: &[Act]) {
+    let (said, counted) = (sim.store.kept.counters(), sim.store.counted());
+    let seen = (
+        counted.writes.load(Ordering::SeqCst),
+        counted.refused.load(Ordering::SeqCst),
+    );
+    if (said.writes, said.refused) != seen {
+        let text = format!("the store's counters say {said:?}, and it answered {seen:?}");
+        sim.judge.broken(&[], text);
+    }
+    for seat in 0..DAEMONS {
+        let Some(process) = sim.process(seat) else {
+            continue;
+        };
+        let Ok(counts) = process.engine.counts().await else {
+            sim.judge
+                .broken(&[], format!("{} cannot say how it stands", process.name));
+            continue;
+        };
+        let standing = |state: State| acts.iter().filter(|a| a.state() == state).count() as u64;
+        let wrong = counts.states.iter().find(|(state, n)| standing(**state) != **n);
+        if let Some((state, n)) = wrong {
+            let text = format!("{} counts {n} acts {}", process.name, state.as_str());
+            sim.judge.broken(&[], text);
+        }
+        // What runs may be a look back at an act that was closed; that goes on for a day.
+        if counts.escalated + counts.contradictions > 0 {
+            let text = format!("{} still calls people: {counts:?}", process.name);
+            sim.judge.broken(&[], text);
+        }
+    }
+}
+
 /// A thread passes the thread check. While things go on, a handoff whose time has just run out may not be closed yet.
 async fn thread_passes(sim: &Sim, thread: &str, at_the_end: bool) {
     let kept = &sim.store.kept;
@@ -237,7 +312,8 @@ async fn thread_passes(sim: &Sim, thread: &str, at_the_end: bool) {
         let Ok(page) = kept.thread(thread, after.as_deref(), 0).await else {
             return;
         };
-        lines.extend(page.items.into_iter().filter_map(|l| l.line));
+        let whole = |line: ThreadLine| line.line.or_else(|| sim.judge.body_of(line.act_id, line.seq));
+        lines.extend(page.items.into_iter().filter_map(whole));
         match page.next {
             Some(next) => after = Some(next),
             None => break,
@@ -260,10 +336,12 @@ async fn replays(sim: &Arc<Sim>, act: &Act, seat: usize) {
     if act.is_tombstone() {
         return;
     }
+    // What was erased here its sender still has.
+    let whole = sim.judge.whole(act);
     let caller = sender(&act.handoff.sender);
     let request = PrepareRequest {
         thread: act.thread.clone(),
-        ho: act.handoff.line.clone(),
+        ho: whole.handoff.line.clone(),
         record: None,
     };
     let line = act.closed().map_or("", |c| c.line.as_str());
@@ -283,7 +361,7 @@ async fn replays(sim: &Arc<Sim>, act: &Act, seat: usize) {
             sim.judge.broken(&names, text);
         }
     }
-    let Some(offer) = act.offer() else { return };
+    let Some(offer) = whole.offer() else { return };
     let token = wilco_core::token::Token::derive(&crate::daemons::token_key(), act.act_id, offer.attempt);
     let request = CommitRequest {
         token: token.reveal(),

@@ -7,29 +7,36 @@ use std::time::Duration;
 use adapter_sim::{Fault, LookupFault, Pause, SimAdapter, SimWorld};
 use async_trait::async_trait;
 use wilco_adapter::{Adapter, Description, Found, Job, Outcome, Permit, Ready, ResolveError};
-use wilco_core::{ActId, Frozen, Resolved, Timestamp};
+use wilco_core::{ActId, Clock, Frozen, Resolved, Timestamp};
 use wilco_store::Keeper;
 
 use crate::chance::{Chance, Shared};
+use crate::clock::TrueClock;
 use crate::daemons::Sim;
 use crate::gate::Gate;
 use crate::judge::Judge;
 use crate::log::Log;
+use crate::mutants::Mutant;
 use crate::perils::Perils;
 use crate::plan::{FORWARD_STEP_S, Plan, SETTLE_WINDOW_S};
 use crate::store::Store;
 
+/// How far the counterparty's reads lag behind its book at most, seconds.
+const LAG_S: i64 = 6;
+
 /// The faults of a run, the same for every daemon.
 pub struct Weather {
     plan: Plan,
+    truth: TrueClock,
     chance: Shared,
     calm: AtomicBool,
 }
 
 impl Weather {
-    pub fn new(plan: Plan, chance: Shared) -> Weather {
+    pub fn new(plan: Plan, truth: TrueClock, chance: Shared) -> Weather {
         Weather {
             plan,
+            truth,
             chance,
             calm: AtomicBool::new(false),
         }
@@ -50,14 +57,20 @@ impl Weather {
 
     fn draw(&self, c: &mut Chance, pays: bool) -> Fault {
         let window = i64::from(SETTLE_WINDOW_S);
+        match self.plan.mutant {
+            Some(Mutant::SendsTwice) if c.thousandths(100) => return Fault::Duplicate,
+            Some(Mutant::LandsLate) if c.thousandths(100) => return Fault::Late(window * 4),
+            _ => {}
+        }
         let seconds =
             |c: &mut Chance, most: i64| i64::try_from(c.between(1, most.unsigned_abs())).unwrap_or(1);
         match c.between(0, 99) {
             0..=2 => Fault::NotConnected,
             3..=7 => Fault::LostBefore,
             8..=13 => Fault::LostAfter,
-            // It lands within the settle window, measured from when the sending ended, even if the clock is stepped a little.
-            14..=19 => Fault::Late(seconds(c, window - 1 - FORWARD_STEP_S)),
+            // It lands, and shows to lookups, within the settle window, measured from when the sending ended, even if the
+            // clock is stepped a little.
+            14..=19 => Fault::Late(seconds(c, window - 1 - FORWARD_STEP_S - LAG_S)),
             20..=22 => Fault::Slow(seconds(c, 90)),
             // The process stands between the permit and the first byte.
             23..=26 => Fault::Stalled(seconds(c, 200)),
@@ -75,6 +88,24 @@ impl Weather {
 
     fn lookup_fails(&self) -> bool {
         !self.calm.load(Ordering::SeqCst) && self.chance.draw(|c| c.thousandths(80))
+    }
+
+    fn looks_away(&self) -> bool {
+        self.plan.mutant == Some(Mutant::LooksAway)
+    }
+
+    /// How far what a lookup sees lags behind the book, seconds.
+    fn lag_s(&self) -> i64 {
+        if self.calm.load(Ordering::SeqCst) || self.plan.mutant == Some(Mutant::LandsLate) {
+            return 0;
+        }
+        self.chance.draw(|c| {
+            if c.thousandths(300) {
+                i64::try_from(c.between(1, LAG_S.unsigned_abs())).unwrap_or(1)
+            } else {
+                0
+            }
+        })
     }
 
     /// How long one way takes.
@@ -142,6 +173,19 @@ impl Line {
     }
 }
 
+impl Line {
+    /// Whether every order of the act landed too recently for a read that lags so far.
+    fn is_unseen(&self, act: ActId, lag_s: i64) -> bool {
+        let seen_until = self.weather.truth.now().plus_seconds(-lag_s);
+        lag_s > 0
+            && self
+                .world
+                .orders_of(act)
+                .iter()
+                .all(|order| order.landed_at > seen_until)
+    }
+}
+
 #[async_trait]
 impl Adapter for Line {
     fn describe(&self) -> Description {
@@ -194,7 +238,12 @@ impl Adapter for Line {
         if self.weather.lookup_fails() {
             self.world.script_lookup(LookupFault::NoAnswer);
         }
-        let found = self.adapter.lookup(act, frozen, first_sent_at).await;
+        let mut found = self.adapter.lookup(act, frozen, first_sent_at).await;
+        let lag_s = self.weather.lag_s();
+        let blind_to = |found: &Found| !matches!(found, Found::Unknown(_) | Found::Absent(_));
+        if blind_to(&found) && (self.is_unseen(act, lag_s) || self.weather.looks_away()) {
+            found = Found::Absent(format!("no order with the reference {act} yet"));
+        }
         // What was seen may be old by the time it is heard.
         if self.weather.chance.draw(|c| c.thousandths(50)) {
             tokio::time::sleep(self.weather.way()).await;

@@ -24,9 +24,11 @@ mod gate;
 mod judge;
 mod line;
 mod log;
+mod mutants;
 mod net;
 mod perils;
 mod plan;
+mod purge;
 mod run;
 mod senders;
 mod store;
@@ -34,11 +36,12 @@ mod store;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use mutants::Mutant;
 use plan::Plan;
 use run::{Ran, run};
 
 /// How many threads a run has unless `WILCO_SIM_THREADS` says otherwise.
-const THREADS: usize = 300;
+const THREADS: usize = 150;
 
 /// Nothing panics while it holds one of these, but a broken run's end must still be told.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -52,8 +55,8 @@ fn fixed_seeds_keep_every_promise() {
         return kept(seed, threads());
     }
     // Two at a time: a run is one thread.
-    let seeds: Vec<u64> = (1..=6).collect();
-    let (left, right) = seeds.split_at(3);
+    let seeds: Vec<u64> = (1..=7).collect();
+    let (left, right) = seeds.split_at(4);
     let rest = |seeds: &[u64]| seeds.iter().for_each(|seed| kept(*seed, threads()));
     std::thread::scope(|s| {
         s.spawn(|| rest(left));
@@ -91,6 +94,40 @@ fn one_seed_is_one_run() {
         "the first line in which two runs of one seed differ"
     );
     assert_eq!(first.hash, second.hash);
+}
+
+/// A judge that never objects proves nothing.
+#[test]
+fn every_broken_rule_is_caught() {
+    if number("WILCO_SIM_SEED").is_some() {
+        return;
+    }
+    let survived: Vec<Mutant> = Mutant::ALL.into_iter().filter(|m| !is_caught(*m)).collect();
+    assert_eq!(survived, [], "mutants that no seed caught");
+}
+
+/// How many seeds a mutant is given.
+const MUTANT_SEEDS: u64 = 12;
+
+/// How many threads a run with a broken rule has.
+const MUTANT_THREADS: usize = 50;
+
+fn is_caught(mutant: Mutant) -> bool {
+    for seed in 1..=MUTANT_SEEDS {
+        let ran = run(Plan::with(mutant, seed, MUTANT_THREADS));
+        let Some((broken, told)) = ran.broken.first() else {
+            continue;
+        };
+        let known = mutant.signs().iter().any(|sign| broken.text.contains(sign));
+        assert!(
+            known,
+            "{mutant:?} was caught by something else: {}\n{told}",
+            broken.text
+        );
+        println!("{mutant:?}: seed {seed}, {} acts: {}", ran.acts, broken.text);
+        return true;
+    }
+    false
 }
 
 /// Runs a seed and fails with everything one needs to run it again.

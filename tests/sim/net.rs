@@ -129,6 +129,10 @@ impl Sim {
         let engine = &process.engine;
         let judge = &self.judge;
         let asked = name_of(&ask);
+        let cx = match &ask {
+            Ask::Cancel(request) => request.cx.clone(),
+            _ => String::new(),
+        };
         let answer = match ask {
             Ask::Prepare(request) => engine
                 .prepare(caller, request)
@@ -162,7 +166,7 @@ impl Sim {
                 format!("{} {}", a.act.act_id, shown(&a.reply, &a.act))
             }
             Ok(Answer::Cancelled(a)) => {
-                judge.heard_cancelled(a);
+                judge.heard_cancelled(a, &cx);
                 format!("{} {}", a.act.act_id, shown(&a.reply, &a.act))
             }
             Ok(Answer::Settled(a)) => {

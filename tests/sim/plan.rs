@@ -5,6 +5,8 @@ use std::time::Duration;
 use adapter_sim::{SimConfig, SimGuarantee};
 use wilco_engine::Config;
 
+use crate::mutants::Mutant;
+
 /// How long after the last byte an act can still land at this counterparty.
 pub const SETTLE_WINDOW_S: u32 = 20;
 
@@ -33,6 +35,8 @@ pub enum Kind {
     Replayable,
     /// It forgets a key after an hour.
     ReplayableForAnHour,
+    /// The same, and it refuses bytes that come ten minutes after their statement was made.
+    ReplayableRefusingLate,
     /// It knows no keys; what it did can be looked up.
     Verifiable,
     /// The same, and it refuses bytes that come ten minutes after their statement was made.
@@ -54,6 +58,8 @@ pub struct Plan {
     pub span_s: u64,
     /// Whether the store's clock is set forward by more than the settle window has room for.
     pub far_forward: bool,
+    /// The rule that is broken, to see that the judge objects.
+    pub mutant: Option<Mutant>,
 }
 
 impl Plan {
@@ -66,13 +72,24 @@ impl Plan {
             Kind::ReplayableForAnHour,
             Kind::VerifiableRefusingLate,
             Kind::BlindWithEvidence,
+            Kind::ReplayableRefusingLate,
         ];
         Plan {
             seed,
-            kind: kinds[usize::try_from(seed % 6).unwrap_or(0)],
+            kind: kinds[usize::try_from(seed % 7).unwrap_or(0)],
             threads,
             span_s: 600 + threads as u64 * 5,
             far_forward: std::env::var_os("WILCO_SIM_FAR_FORWARD").is_some(),
+            mutant: None,
+        }
+    }
+
+    /// A small run with a broken rule.
+    pub fn with(mutant: Mutant, seed: u64, threads: usize) -> Plan {
+        Plan {
+            kind: mutant.kind(),
+            mutant: Some(mutant),
+            ..Plan::new(seed, threads)
         }
     }
 
@@ -83,13 +100,18 @@ impl Plan {
 
     /// Whether the same bytes again act once.
     pub fn knows_keys(&self) -> bool {
-        matches!(self.kind, Kind::Replayable | Kind::ReplayableForAnHour)
+        matches!(
+            self.kind,
+            Kind::Replayable | Kind::ReplayableForAnHour | Kind::ReplayableRefusingLate
+        )
     }
 
     /// The counterparty and its contract.
     pub fn counterparty(&self) -> SimConfig {
         let guarantee = match self.kind {
-            Kind::Replayable | Kind::ReplayableForAnHour => SimGuarantee::Replayable,
+            Kind::Replayable | Kind::ReplayableForAnHour | Kind::ReplayableRefusingLate => {
+                SimGuarantee::Replayable
+            }
             Kind::Verifiable | Kind::VerifiableRefusingLate => SimGuarantee::Verifiable,
             Kind::Blind | Kind::BlindWithEvidence => SimGuarantee::Blind,
         };
@@ -97,8 +119,16 @@ impl Plan {
         SimConfig {
             seed: self.seed,
             guarantee,
-            key_window_s: (self.kind == Kind::ReplayableForAnHour).then_some(3_600),
-            refused_after_s: (self.kind == Kind::VerifiableRefusingLate).then_some(600),
+            key_window_s: matches!(
+                self.kind,
+                Kind::ReplayableForAnHour | Kind::ReplayableRefusingLate
+            )
+            .then_some(3_600),
+            refused_after_s: matches!(
+                self.kind,
+                Kind::VerifiableRefusingLate | Kind::ReplayableRefusingLate
+            )
+            .then_some(600),
             evidence_only: self.kind == Kind::BlindWithEvidence,
             settle_window_s: SETTLE_WINDOW_S,
             delay_ms: 1,

@@ -85,6 +85,7 @@ fn build(plan: Plan) -> Sim {
         Arc::clone(&log),
         Shared::new(Chance::of(plan.seed, "store")),
         Arc::clone(&perils),
+        plan.mutant,
     );
     Sim {
         plan,
@@ -92,7 +93,11 @@ fn build(plan: Plan) -> Sim {
         clock,
         store: Arc::new(store),
         judge,
-        weather: Arc::new(Weather::new(plan, Shared::new(Chance::of(plan.seed, "weather")))),
+        weather: Arc::new(Weather::new(
+            plan,
+            truth,
+            Shared::new(Chance::of(plan.seed, "weather")),
+        )),
         perils,
         daemons: Daemons::default(),
         log,

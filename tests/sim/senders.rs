@@ -15,6 +15,9 @@ use crate::plan::{DAEMONS, MOVING_PAYEE, PAYEES};
 /// How often a sender asks again before it gives up.
 const PATIENCE: u32 = 40;
 
+/// Every so many milliseconds those with like handoffs hand them over at once.
+const BELL_MS: u128 = 100_000;
+
 /// How one handoff is meant to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
@@ -100,6 +103,13 @@ impl Sender {
             self.buried(&handoff).await;
             return None;
         }
+        if handoff.shared && self.chance.thousandths(500) {
+            // At the same instant as everybody else with such a one.
+            self.until_the_next_bell().await;
+        }
+        if way == Way::Twice {
+            self.besides(Ask::Prepare(self.a_prepare(&handoff)));
+        }
         let stated = self.prepare(&handoff).await?;
         if handoff.shared && self.chance.thousandths(600) {
             // Meanwhile its twin may be let go on.
@@ -167,9 +177,37 @@ impl Sender {
         done
     }
 
-    /// Reverses what was done.
+    /// Asks one daemon something and does not wait for the answer.
+    fn besides(&mut self, ask: Ask) {
+        let seat = self.chance.below(DAEMONS);
+        let mut chance = Chance::new(self.chance.number());
+        let (sim, caller) = (Arc::clone(&self.sim), self.caller.clone());
+        tokio::spawn(async move { sim.ask_at(&mut chance, seat, &caller, ask).await });
+    }
+
+    /// Waits for a moment that many senders wait for.
+    async fn until_the_next_bell(&self) {
+        let past_ms = self.sim.log.passed_ms() % BELL_MS;
+        let left_ms = u64::try_from(BELL_MS - past_ms).unwrap_or(0);
+        tokio::time::sleep(Duration::from_millis(left_ms)).await;
+    }
+
+    /// Reverses what was done, now and then by two handoffs at once: one of them may.
     async fn undo(&mut self, done: &Act) {
-        let Some(closed) = done.closed() else { return };
+        if self.chance.thousandths(200)
+            && let Some(other) = self.an_undo(done)
+        {
+            self.besides(Ask::Prepare(self.a_prepare(&other)));
+        }
+        let Some(handoff) = self.an_undo(done) else { return };
+        if let Some(stated) = self.prepare(&handoff).await {
+            let twice = self.chance.thousandths(200);
+            self.confirm(&handoff, stated, twice).await;
+        }
+    }
+
+    fn an_undo(&mut self, done: &Act) -> Option<Handoff> {
+        let closed = done.closed()?;
         let id = self.id();
         let of = |slot: &str| slot_of(&closed.line, slot).unwrap_or_default();
         let line = format!(
@@ -184,16 +222,12 @@ impl Sender {
             of("paid"),
             of("ref"),
         );
-        let handoff = Handoff {
+        Some(Handoff {
             line,
             id,
             item: done.handoff.item.clone(),
             shared: false,
-        };
-        if let Some(stated) = self.prepare(&handoff).await {
-            let twice = self.chance.thousandths(200);
-            self.confirm(&handoff, stated, twice).await;
-        }
+        })
     }
 
     // ---- lines
@@ -372,14 +406,7 @@ impl Sender {
             self.rest(1, 3_000).await;
             let commit = self.a_commit(&stated, "Y");
             if twice {
-                let seat = self.chance.below(DAEMONS);
-                let (sim, caller, ask) = (
-                    Arc::clone(&self.sim),
-                    self.caller.clone(),
-                    Ask::Commit(commit.clone()),
-                );
-                let mut chance = Chance::new(self.chance.number());
-                tokio::spawn(async move { sim.ask_at(&mut chance, seat, &caller, ask).await });
+                self.besides(Ask::Commit(commit.clone()));
             }
             let heard = until_heard(&self.sim, &mut self.chance, &self.caller, Ask::Commit(commit)).await;
             match heard {

@@ -5,7 +5,7 @@
 //! process hears nothing and a dead one never again.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -19,6 +19,7 @@ use crate::chance::Shared;
 use crate::gate::{Gate, Motion};
 use crate::judge::Judge;
 use crate::log::Log;
+use crate::mutants::{self, Mutant};
 use crate::perils::Perils;
 
 /// The store's own side.
@@ -28,8 +29,20 @@ pub struct Store {
     log: Arc<Log>,
     chance: Shared,
     perils: Arc<Perils>,
+    mutant: Option<Mutant>,
     troubled: AtomicBool,
     calm: AtomicBool,
+    /// Whether its machine is down, and how often it went down: what was not flushed by then is gone.
+    down: AtomicBool,
+    falls: AtomicU64,
+    counted: Counted,
+}
+
+/// What the store answered, to be held against its own counters.
+#[derive(Debug, Default)]
+pub struct Counted {
+    pub writes: AtomicU64,
+    pub refused: AtomicU64,
 }
 
 /// What becomes of one write.
@@ -56,6 +69,7 @@ impl Store {
         log: Arc<Log>,
         chance: Shared,
         perils: Arc<Perils>,
+        mutant: Option<Mutant>,
     ) -> Store {
         Store {
             kept,
@@ -63,9 +77,30 @@ impl Store {
             log,
             chance,
             perils,
+            mutant,
             troubled: AtomicBool::new(false),
             calm: AtomicBool::new(false),
+            down: AtomicBool::new(false),
+            falls: AtomicU64::new(0),
+            counted: Counted::default(),
         }
+    }
+
+    /// Its machine loses power, or comes back. What stood on its disk stands; what was on its way there is gone, and
+    /// nobody is told which was which.
+    pub fn set_down(&self, down: bool) {
+        self.down.store(down, Ordering::SeqCst);
+        self.falls.fetch_add(u64::from(down), Ordering::SeqCst);
+    }
+
+    /// Notes the writes of a purge.
+    pub fn counted_purge(&self, writes: u64) {
+        self.counted.writes.fetch_add(writes, Ordering::SeqCst);
+    }
+
+    /// What it answered so far.
+    pub fn counted(&self) -> &Counted {
+        &self.counted
     }
 
     /// A daemon's handle.
@@ -126,6 +161,9 @@ impl Store {
     }
 
     fn read_fails(&self) -> bool {
+        if self.down.load(Ordering::SeqCst) {
+            return true;
+        }
         let calm = self.calm.load(Ordering::SeqCst);
         let odds = if self.troubled.load(Ordering::SeqCst) {
             300
@@ -137,11 +175,30 @@ impl Store {
 
     /// Commits a write and shows it to the judge. `believed`: whether its daemon will hear that it stands.
     async fn commit(&self, process: &str, decide: Decide, believed: bool) -> Result<Written, StoreError> {
-        let written = self.kept.write(decide).await;
+        let (written, stands) = match self.mutant {
+            None => (self.kept.write(decide).await, true),
+            Some(mutant) => {
+                let strikes = self.chance.draw(|c| c.thousandths(50));
+                mutants::write(mutant, &self.kept, decide, strikes).await
+            }
+        };
         match &written {
-            Ok(Written::Advanced { acts, .. }) => self.judge.wrote(process, acts, believed),
-            Ok(Written::Stale { act_id, .. }) => self.log.say(&format!("{process} write stale {act_id}")),
-            Ok(Written::Taken(what)) => self.log.say(&format!("{process} write taken {}", taken(what))),
+            Ok(Written::Advanced { .. }) if !stands => {
+                self.log.say(&format!("{process} write lost, and answered"));
+            }
+            Ok(Written::Advanced { acts, .. }) => {
+                let wrote = u64::from(!acts.is_empty());
+                self.counted.writes.fetch_add(wrote, Ordering::SeqCst);
+                self.judge.wrote(process, acts, believed);
+            }
+            Ok(Written::Stale { act_id, .. }) => {
+                self.counted.refused.fetch_add(1, Ordering::SeqCst);
+                self.log.say(&format!("{process} write stale {act_id}"));
+            }
+            Ok(Written::Taken(what)) => {
+                self.counted.refused.fetch_add(1, Ordering::SeqCst);
+                self.log.say(&format!("{process} write taken {}", taken(what)));
+            }
             Err(error) => self.log.say(&format!("{process} write failed: {error}")),
         }
         written
@@ -196,7 +253,11 @@ impl Keeper for Handle {
         if self.closed.load(Ordering::SeqCst) {
             return Err(StoreError::Down("closed".to_owned()));
         }
-        let fate = self.store.fate();
+        let mut fate = self.store.fate();
+        if self.store.down.load(Ordering::SeqCst) {
+            fate = Fate::Down;
+        }
+        let falls = self.store.falls.load(Ordering::SeqCst);
         let (answer, heard) = oneshot::channel();
         let (store, gate, process) = (
             Arc::clone(&self.store),
@@ -214,7 +275,14 @@ impl Keeper for Handle {
                 store.log.say(&format!("{process} write {fate:?}"));
             }
             let unknown = || StoreError::Unknown("the connection was lost during COMMIT".to_owned());
+            let fell = || store.falls.load(Ordering::SeqCst) != falls;
             let said = match fate {
+                _ if fell() => {
+                    store
+                        .log
+                        .say(&format!("{process} write lost with the store's memory"));
+                    Err(unknown())
+                }
                 Fate::Well => store.commit(&process, decide, true).await,
                 Fate::Down => Err(StoreError::Down("connection refused".to_owned())),
                 Fate::Busy => Err(StoreError::Busy),
@@ -227,6 +295,9 @@ impl Keeper for Handle {
                     drop(answer.send(Err(unknown())));
                     let millis = store.chance.draw(|c| c.between(1, 3_000));
                     tokio::time::sleep(Duration::from_millis(millis)).await;
+                    if fell() {
+                        return;
+                    }
                     drop(store.commit(&process, decide, false).await);
                     return;
                 }
@@ -235,6 +306,12 @@ impl Keeper for Handle {
                 .perils
                 .meet(&process, &gate, "before it hears of its write", 6);
             store.travel().await;
+            // It stands, and the connection that was to say so is gone.
+            let said = if fell() && said.is_ok() {
+                Err(unknown())
+            } else {
+                said
+            };
             drop(answer.send(said));
         });
         let Ok(said) = heard.await else {

@@ -29,15 +29,8 @@ pub fn run(args: &[&str]) -> Result<(), String> {
     ]))?;
     run_command(
         cargo()
-            .args([
-                "run",
-                "--release",
-                "--quiet",
-                "--package",
-                "wilco-tests",
-                "--features",
-                "bench",
-            ])
+            // Not by its package: that would be another set of features, and build much of the tree once more.
+            .args(["run", "--release", "--quiet", "--features", "wilco-tests/bench"])
             .args(["--bin", "wilco-bench", "--"])
             .args(passed_on)
             .env("WILCO_TEST_PYTHON", python),

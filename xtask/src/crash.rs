@@ -5,25 +5,27 @@ use std::process::Command;
 
 use crate::run::{cargo, output, run as run_command};
 
-/// The daemon with its failpoints: of the whole workspace, so that nothing else is built a second time.
-const FAILING: [&str; 6] = [
-    "build",
-    "--workspace",
-    "--bin",
-    "wilcod-failing",
-    "--features",
-    "wilcod/failpoints",
-];
+/// What the campaign alone needs.
+const FEATURES: &str = "wilco-tests/crash";
 
 pub fn run(args: &[&str]) -> Result<(), String> {
-    build()?;
-    campaign(args)
+    run_command(cargo().args(["build", "--workspace", "--bins", "--features", FEATURES]))?;
+    build_failing(FEATURES)?;
+    campaign(FEATURES, args)
 }
 
-/// Builds the daemon that fails, and the daemon that is its bank.
-pub fn build() -> Result<(), String> {
-    run_command(cargo().args(["build", "--workspace", "--bins"]))?;
-    run_command(cargo().args(FAILING))
+/// Builds the daemon with its failpoints: of the whole workspace and with the others' features, so that nothing else is
+/// built a second time.
+pub fn build_failing(features: &str) -> Result<(), String> {
+    let features = format!("{features},wilcod/failpoints");
+    run_command(cargo().args([
+        "build",
+        "--workspace",
+        "--bin",
+        "wilcod-failing",
+        "--features",
+        &features,
+    ]))
 }
 
 /// What the stories watch system calls with.
@@ -41,17 +43,10 @@ pub fn strace() -> Result<(), String> {
 }
 
 /// One campaign; its last line is the verdict.
-pub fn campaign(args: &[&str]) -> Result<(), String> {
+pub fn campaign(features: &str, args: &[&str]) -> Result<(), String> {
     run_command(
         cargo()
-            .args([
-                "run",
-                "--quiet",
-                "--package",
-                "wilco-tests",
-                "--features",
-                "crash",
-            ])
+            .args(["run", "--quiet", "--workspace", "--features", features])
             .args(["--bin", "wilco-crash", "--"])
             .args(args)
             .env("WILCO_TEST_BINARIES_ARE_BUILT", "1"),

@@ -2,7 +2,10 @@
 //! `bench` measures, `crash` kills.
 
 mod bench;
+#[path = "../../tests/harness/postgres.rs"]
+mod cluster;
 mod crash;
+mod postgres;
 mod python;
 mod run;
 mod test;

@@ -18,7 +18,8 @@ pub fn ready() -> Result<PathBuf, String> {
     if std::fs::read_to_string(&stamp).is_ok_and(|have| have == wanted) {
         return Ok(python);
     }
-    if !python.exists() {
+    // Without Debian's venv package a half-made folder is left behind, with python and without pip.
+    if !venv.join("bin").join("pip").exists() {
         make(&venv)?;
     }
     run(Command::new(&python)
@@ -30,14 +31,19 @@ pub fn ready() -> Result<PathBuf, String> {
 }
 
 fn make(venv: &std::path::Path) -> Result<(), String> {
-    let create = || output(Command::new("python3").args(["-m", "venv"]).arg(venv));
+    let create = || output(Command::new("python3").args(["-m", "venv", "--clear"]).arg(venv));
     if create().is_ok() {
         return Ok(());
     }
     // Debian keeps the venv module in a package of its own.
-    println!("python3 has no venv module; installing python3-venv");
-    run(Command::new("apt-get").args(["install", "-y", "--no-install-recommends", "python3-venv"]))
-        .map_err(|e| format!("the interop tests need Python 3 with venv: {e}"))?;
+    println!("python3 cannot make an environment; installing python3-venv");
+    let install = ["install", "-y", "--no-install-recommends", "python3-venv"];
+    run(Command::new("apt-get").arg("update"))
+        .and_then(|()| run(Command::new("apt-get").args(install)))
+        .map_err(|e| {
+            format!("{e}\nThe interop tests need Python 3 with venv: install the package python3-venv (as root: apt-get install \
+                     python3-venv), then run this again")
+        })?;
     create()
         .map(drop)
         .map_err(|e| format!("the interop tests need Python 3 with venv: {e}"))

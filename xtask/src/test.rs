@@ -2,29 +2,32 @@
 //! Python 3. What is missing is installed or named; nothing passes by being skipped.
 
 use crate::run::{cargo, run as run_command};
-use crate::{crash, python, tidy};
+use crate::{crash, postgres, python, tidy};
 
-/// How often the daemon is killed here: each named place at least once.
+/// What only this command tests: other people's clients, a PostgreSQL server, the daemon killed for real, and the bank over
+/// https://. One list for the build and the tests, so that nothing is built twice.
+const FEATURES: &str =
+    "wilco-tests/interop,wilco-tests/postgres,wilco-tests/crash,wilco-store/postgres-tests,adapter-bank/tls";
+
+/// How often the daemon is killed here: at each named place at least once.
 const KILLS: &str = "100";
 
 pub fn run() -> Result<(), String> {
     tidy::run()?;
     let python = python::ready()?;
+    let server = postgres::ready()?;
     // The binaries first: the integration tests drive them as a user would.
     crash::strace()?;
-    crash::build()?;
+    run_command(cargo().args(["build", "--workspace", "--bins", "--features", FEATURES]))?;
+    crash::build_failing(FEATURES)?;
     run_command(
         cargo()
-            .args([
-                "test",
-                "--workspace",
-                "--features",
-                "wilco-tests/interop,wilco-tests/crash",
-            ])
+            .args(["test", "--workspace", "--features", FEATURES])
             .env("WILCO_TEST_PYTHON", &python)
+            .env("WILCO_TEST_POSTGRES", server.url())
             .env("WILCO_TEST_BINARIES_ARE_BUILT", "1"),
     )?;
-    crash::campaign(&["--kills", KILLS])?;
+    crash::campaign(FEATURES, &["--kills", KILLS])?;
     println!("\nall tests passed");
     Ok(())
 }

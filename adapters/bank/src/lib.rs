@@ -66,7 +66,8 @@ impl BankAdapter {
     /// Its contract for `PAY`.
     fn contract(&self) -> Contract {
         Contract {
-            identity: Identity::Window(KEY_LIFE_S),
+            // The key is forgotten after a day, but the consent the order is made under takes one payment in its life.
+            identity: Identity::Enforced,
             lookup: LookupBy::NaturalKey,
             settle_window_s: self.config.settle_window_s,
             late_send: LateSend::Accepted,
@@ -110,7 +111,7 @@ impl BankAdapter {
         let id = frozen.placed.as_deref().unwrap_or_default();
         let relied_on = i64::from(KEY_LIFE_S - KEY_MARGIN_S);
         if self.clock.now() >= first_sent_at.plus_seconds(relied_on) {
-            return Found::Unknown(format!(
+            return Found::Exists(format!(
                 "consent {id} is Consumed: an order exists. How it ended can no longer be asked, because the \
                  idempotency key is too old; ask the bank by its ConsentId"
             ));
@@ -130,12 +131,12 @@ impl BankAdapter {
                 let said = Complaint::read(&answer.body)
                     .map(|c| format!(", {}", c.text))
                     .unwrap_or_default();
-                Found::Unknown(format!(
+                Found::Exists(format!(
                     "consent {id} is Consumed: an order exists, but the bank answers {} when asked for it{said}",
                     answer.status
                 ))
             }
-            Err(failure) => Found::Unknown(format!(
+            Err(failure) => Found::Exists(format!(
                 "consent {id} is Consumed: an order exists, but {failure}"
             )),
         }

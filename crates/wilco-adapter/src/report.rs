@@ -38,6 +38,9 @@ pub enum Found {
     Accepted(Report),
     /// The counterparty says explicitly that it refused the act for good.
     Rejected(String),
+    /// Answered: it stands at the counterparty, but how it ended was not said. From then on its absence is never
+    /// concluded, whatever later lookups find.
+    Exists(String),
     /// Answered, and there is no trace of it. One such answer proves nothing yet.
     Absent(String),
     /// Not answered, or in words nobody listed.

@@ -2,8 +2,8 @@
 //!
 //! | state | meaning | leaves by |
 //! |---|---|---|
-//! | `prepared` | a live statement waits for a confirmation | commit, cancel, expiry, decline |
-//! | `held` | stated and shown, cannot be confirmed | cancel, handoff expiry |
+//! | `prepared` | a live statement waits for a confirmation | commit, cancel, expiry, decline, a newer handoff that names it |
+//! | `held` | stated and shown, cannot be confirmed | cancel, handoff expiry, a newer handoff that names it |
 //! | `lapsed` | the statement expired or was declined; the handoff is still open | prepare, cancel, handoff expiry |
 //! | `executing` | claimed; the adapter may be acting, or the counterparty accepted and has not finished | outcome |
 //! | `in_doubt` | the outcome is unknown | lookup, late answer, operator |
@@ -50,7 +50,7 @@ pub struct Act {
     pub undo_of: Option<ActId>,
     /// SHA-256 (hex) over the slots that make two acts alike, where the profile names them.
     pub likeness: Option<String>,
-    /// Cancels that wait for the truth.
+    /// Cancels that wait for the truth; in a tombstone the first cancel, already answered, until its handoff comes.
     pub waiting: Vec<WaitingCancel>,
     /// The operator who let it go on although a likely twin stands. Belongs to the handoff, not to an attempt.
     pub released_by: Option<String>,
@@ -157,7 +157,7 @@ impl State {
         State::ALL.into_iter().find(|s| s.as_str() == word)
     }
 
-    /// Whether nothing more can happen to the act.
+    /// Whether its closing line stands: nothing can happen to it but that evidence marks it.
     #[must_use]
     pub fn is_final(self) -> bool {
         matches!(
@@ -293,6 +293,9 @@ pub struct Progress {
     pub receipt: Option<String>,
     /// Whether the counterparty said it accepted and has not finished.
     pub accepted: bool,
+    /// Whether a lookup ever showed that it stands at the counterparty, however it ended there.
+    #[serde(default)]
+    pub exists: bool,
     /// Instants of answered lookups that found nothing, oldest first, since the call was over.
     pub absent_at: Vec<Timestamp>,
     /// How many lookups were made.
@@ -394,12 +397,17 @@ pub struct Closed {
     pub notes: Vec<String>,
     /// The counterparty's own id for what it did.
     pub receipt: Option<String>,
-    /// Which refusal of the errors table a caller that still wants to commit gets; for a closed act that is not done
-    /// or failed.
+    /// Whether a newer handoff took its place: a commit then hears `SUPERSEDED`, not `REFUSED`.
     pub superseded: bool,
     /// What is known of its texts, once they were erased.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub erased: Option<Erased>,
+    /// For a failed act whose absence was concluded from lookups: when to look again whether that was right.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audit: Option<Audit>,
+    /// For a failed act: whether the counterparty had it and refused it. That it was once seen there is no contradiction.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub refused_there: bool,
 }
 
 /// The mark an erasure leaves.
@@ -409,6 +417,16 @@ pub struct Erased {
     pub at: Timestamp,
     /// The hex SHA-256 of the handoff's line: its identity from then on.
     pub handoff_sha256: String,
+}
+
+/// A close that is looked at again: lookups said that nothing happened, and a counterparty whose reads lag further
+/// than its contract says would have made that wrong. Evidence that contradicts the close marks it and calls people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Audit {
+    /// When to look next.
+    pub next_at: Timestamp,
+    /// How often it was looked at.
+    pub looks: u32,
 }
 
 impl Act {
@@ -463,13 +481,15 @@ impl Act {
         }
     }
 
-    /// When recovery must look at it next; `None` once it is final.
+    /// When recovery must look at it next; `None` once nothing is left to look at. A failed act whose absence was
+    /// concluded from lookups still has its audit.
     #[must_use]
     pub fn due_at(&self) -> Option<Timestamp> {
         match &self.stage {
             Stage::Prepared(o) => Some(o.expires_at.min(self.limit)),
             Stage::Held(_) | Stage::Lapsed(..) => Some(self.limit),
             Stage::Executing(e) | Stage::InDoubt(e) => Some(e.progress.next_at),
+            Stage::Failed(closed) => closed.audit.map(|audit| audit.next_at),
             _ => None,
         }
     }

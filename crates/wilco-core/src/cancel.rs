@@ -2,10 +2,10 @@
 
 use rw1::{Kind, Profiles};
 
-use crate::act::{Closed, WaitingCancel};
+use crate::act::WaitingCancel;
 use crate::journal::{Entry, EntryKind, OURSELVES};
 use crate::lines::{self, Reply};
-use crate::prepare::{closed, not_a_line, not_yours, one_line};
+use crate::prepare::{closed, not_a_line, one_line, ours_to_take};
 use crate::write::{Change, Expect};
 use crate::{Act, Handoff, Reason, Refusal, Stage, Timestamp};
 
@@ -40,23 +40,7 @@ pub fn intake(
 ) -> Result<Cancel, Refusal> {
     let line = one_line("cx", text)?;
     let message = rw1::parse_strict(profiles, None, line).map_err(|problems| not_a_line("cx", problems))?;
-    if message.kind != Kind::Cx {
-        return Err(Refusal::malformed(
-            "cx",
-            format!("cancel takes a CX line, this is {}", message.kind.as_str()),
-        ));
-    }
-    if !speaks_for(message.from) {
-        return Err(not_yours(message.from));
-    }
-    if !served.iter().any(|agent| agent == message.to) {
-        let text = format!(
-            "to={} is not an agent served here; served: {}",
-            message.to,
-            served.join(" ")
-        );
-        return Err(Refusal::malformed("cx", text).at_slot("to"));
-    }
+    ours_to_take("cx", Kind::Cx, &message, speaks_for, served)?;
     Ok(Cancel {
         line: line.to_owned(),
         id: message.id.to_owned(),
@@ -336,16 +320,6 @@ fn arrived(cancel: &Cancel, principal: &str) -> Entry {
         message_id: Some(cancel.id.clone()),
         body: cancel.line.clone(),
         principal: principal.to_owned(),
-    }
-}
-
-/// What to answer a cancel once the act is closed: the DN if it was done, else the AN that answered it.
-#[must_use]
-pub fn answer<'a>(closed: &'a Closed, done: bool, acknowledgement: Option<&'a str>) -> &'a str {
-    if done {
-        &closed.line
-    } else {
-        acknowledgement.unwrap_or(&closed.line)
     }
 }
 

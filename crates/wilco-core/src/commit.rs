@@ -9,7 +9,7 @@ use rw1::{Kind, Profiles};
 use crate::act::{Claim, Execution, Lapse, Progress};
 use crate::contract::Identity;
 use crate::journal::{Entry, OURSELVES};
-use crate::prepare::{lapsed, not_a_line, one_line};
+use crate::prepare::{READBACKS_OWN, lapsed, not_a_line, one_line};
 use crate::write::{Change, Expect};
 use crate::{Act, Offer, Reason, Refusal, Stage, Timestamp};
 
@@ -80,19 +80,43 @@ pub fn decide(profiles: &Profiles, act: &Act, quoted: Quoted<'_>) -> Result<Next
                 .with_line(&o.statement));
         }
         Stage::Lapsed(o, why) => {
-            let text = match why {
-                Lapse::Expired => "the statement expired before it was confirmed; prepare the handoff again",
-                Lapse::Declined => "the statement was declined; prepare the handoff again",
-                Lapse::Released => {
-                    "an operator released it; prepare the handoff again for a statement to confirm"
-                }
+            let (reason, text) = match why {
+                Lapse::Expired => (
+                    Reason::Expired,
+                    "the statement expired before it was confirmed; prepare the handoff again",
+                ),
+                Lapse::Declined => (
+                    Reason::Lapsed,
+                    "the statement was declined; prepare the handoff again",
+                ),
+                Lapse::Released => (
+                    Reason::Lapsed,
+                    "an operator released it; prepare the handoff again for a statement to confirm",
+                ),
             };
-            return Err(Refusal::new(Reason::Lapsed, text).with_line(&o.statement));
+            return Err(Refusal::new(reason, text).with_line(&o.statement));
         }
         Stage::Executing(_) | Stage::InDoubt(_) => return Ok(Next::Join),
         _ => {}
     }
+    same_profile(profiles, act, offer)?;
     confirmation(profiles, act, offer, quoted.confirmation)
+}
+
+/// A statement is confirmed under the profile it was made under: another one might name other execution slots, and the
+/// done report would be judged by it.
+fn same_profile(profiles: &Profiles, act: &Act, offer: &Offer) -> Result<(), Refusal> {
+    let frozen = offer.frozen.profile_digest.as_str();
+    let current = profiles.get(&act.handoff.profile).map_or("", |p| p.digest());
+    if frozen.is_empty() || frozen == current {
+        return Ok(());
+    }
+    let text = format!(
+        "profile {} has changed since this was stated; once the statement lapses at {}, prepare the handoff again",
+        act.handoff.profile,
+        offer.expires_at.to_rfc3339()
+    );
+    Err(Refusal::new(Reason::Lapsed, text).with_line(&offer.statement))
 }
 
 fn first_problem(offer: &Offer) -> &str {
@@ -177,13 +201,23 @@ fn confirmation(profiles: &Profiles, act: &Act, offer: &Offer, text: &str) -> Re
             format!("the statement is about item={}", act.handoff.item),
         );
     }
-    for value in &offer.frozen.values {
-        if message.get(&value.slot).is_some_and(|v| v.show() != value.value) {
-            let text = format!(
-                "the statement says {}={}, the confirmation does not",
-                value.slot, value.value
-            );
-            return bad(&value.slot, text);
+    let stated = rw1::parse(profiles, None, &offer.statement).message;
+    for (slot, said) in message.slots.iter().filter(|(slot, _)| *slot != "val") {
+        match stated.as_ref().and_then(|s| s.get(slot)) {
+            Some(value) if value.show() == said.show() => {}
+            Some(value) => {
+                let text = format!(
+                    "the statement says {slot}={}, the confirmation does not",
+                    value.show()
+                );
+                return bad(slot, text);
+            }
+            // A note of the sender's own says nothing about the statement.
+            None if slot.starts_with("x_") && !READBACKS_OWN.contains(&slot) => {}
+            None => {
+                let text = format!("the statement does not carry {slot}; a confirmation adds nothing to it");
+                return bad(slot, text);
+            }
         }
     }
     let confirmation = Confirmation {

@@ -76,23 +76,7 @@ pub fn intake(
     else {
         return Err(not_a_line("ho", parsed.errors));
     };
-    if message.kind != Kind::Ho {
-        return Err(Refusal::malformed(
-            "ho",
-            format!("prepare takes an HO line, this is {}", message.kind.as_str()),
-        ));
-    }
-    if !speaks_for(message.from) {
-        return Err(not_yours(message.from));
-    }
-    if !served.iter().any(|agent| agent == message.to) {
-        let text = format!(
-            "to={} is not an agent served here; served: {}",
-            message.to,
-            served.join(" ")
-        );
-        return Err(Refusal::malformed("ho", text).at_slot("to"));
-    }
+    ours_to_take("ho", Kind::Ho, message, speaks_for, served)?;
     let handoff = handoff_of(message, line);
     if !parsed.errors.is_empty() || !parsed.warnings.is_empty() {
         // An unknown code is a question of vocabulary, answered in the protocol (RW1 specification §5, rule 2); any
@@ -123,6 +107,36 @@ pub fn intake(
         },
         None => Intake::Take(handoff),
     })
+}
+
+/// Whether a line is of the type a verb takes, from an agent the caller speaks for, to one we serve.
+pub(crate) fn ours_to_take(
+    field: &str,
+    kind: Kind,
+    message: &Message<'_>,
+    speaks_for: &dyn Fn(&str) -> bool,
+    served: &[String],
+) -> Result<(), Refusal> {
+    if message.kind != kind {
+        let text = format!(
+            "a line of type {} goes here, this is {}",
+            kind.as_str(),
+            message.kind.as_str()
+        );
+        return Err(Refusal::malformed(field, text));
+    }
+    if !speaks_for(message.from) {
+        return Err(not_yours(message.from));
+    }
+    if !served.iter().any(|agent| agent == message.to) {
+        let text = format!(
+            "to={} is not an agent served here; served: {}",
+            message.to,
+            served.join(" ")
+        );
+        return Err(Refusal::malformed(field, text).at_slot("to"));
+    }
+    Ok(())
 }
 
 fn rule_broken(profiles: &Profiles, message: &Message<'_>) -> Option<(&'static str, String)> {
@@ -313,8 +327,9 @@ pub fn reissue(handoff: &Handoff, re: &str, target: &Act, body: Option<&str>) ->
     if !(names_rb || names_ho) {
         return Reissue::Unrelated;
     }
+    // What is another sender's is answered like what is not there.
     if target.handoff.sender != handoff.sender {
-        return Reissue::Refuse("PERM", format!("re={re} answers a handoff of another sender"));
+        return Reissue::Unrelated;
     }
     if names_ho {
         return match target.state() {
@@ -337,6 +352,10 @@ pub fn reissue(handoff: &Handoff, re: &str, target: &Act, body: Option<&str>) ->
         State::Done => Reissue::Refuse(
             "CONFLICT",
             format!("{} was done; reverse it with ask=UNDO", target.handoff.id),
+        ),
+        State::Refused if target.closed().is_some_and(|c| c.superseded) => Reissue::Refuse(
+            "DUP",
+            format!("{re} was superseded already; its successor is the one to confirm, cancel or name"),
         ),
         State::Failed | State::Cancelled | State::Refused => Reissue::Unrelated,
     }
@@ -451,6 +470,10 @@ pub fn state(
     })
 }
 
+/// Slots in which a statement says something of its own: its digest and end, the token, what pays, what confirmation of
+/// payee answered, that nothing real moves. A handoff cannot put words into our mouth with them.
+pub(crate) const READBACKS_OWN: [&str; 6] = ["h", "exp", "x_tok", "x_dbtr", "x_cop", "x_sim"];
+
 /// The slots a readback echoes beside the execution slots: `ask`, `due`, what the handoff named in `rb=`, and under
 /// `rb=all` every slot (RW1 specification §5.1).
 fn echoed<'a>(message: &'a Message<'a>) -> Vec<(&'a str, Cow<'a, str>)> {
@@ -459,8 +482,7 @@ fn echoed<'a>(message: &'a Message<'a>) -> Vec<(&'a str, Cow<'a, str>)> {
     message
         .slots
         .iter()
-        // `h`, `exp` and `x_tok` are the readback's own; a handoff cannot put words into our mouth with them.
-        .filter(|(key, _)| !matches!(*key, "rb" | "p" | "acc" | "keys" | "exp" | "h" | "x_tok"))
+        .filter(|(key, _)| !matches!(*key, "rb" | "p" | "acc" | "keys") && !READBACKS_OWN.contains(key))
         .filter(|(key, _)| all || matches!(*key, "ask" | "due") || named(key))
         .map(|(key, value)| (key, value.show()))
         .collect()
@@ -600,6 +622,8 @@ pub fn closed(line: String, line_id: String, at: Timestamp, offer: Option<Offer>
         receipt: None,
         superseded: false,
         erased: None,
+        audit: None,
+        refused_there: false,
     }
 }
 

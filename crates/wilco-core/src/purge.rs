@@ -21,12 +21,14 @@ use crate::{Act, Stage, Timestamp, Verdict};
 /// Since when the texts of `act` are of no use; `None` while they may be needed, and once they are erased.
 ///
 /// Needed are those of an act that is not closed, of one that ended otherwise than stated or than was said, which a
-/// person has to look into, and of one with a cancel that waits for its answer. A tombstone stays as it is.
+/// person has to look into, of one that is still looked at again, and of one with a cancel that waits for its answer. A
+/// tombstone stays as it is.
 #[must_use]
 pub fn erasable_since(act: &Act) -> Option<Timestamp> {
     let closed = act.closed()?;
     let for_a_person = matches!(closed.verdict, Some(Verdict::Mismatch | Verdict::Contradicted));
-    let kept = for_a_person || act.handoff.line.is_empty() || !act.waiting.is_empty();
+    let kept =
+        for_a_person || act.handoff.line.is_empty() || !act.waiting.is_empty() || closed.audit.is_some();
     (!kept).then_some(act.updated_at)
 }
 

@@ -29,7 +29,8 @@ pub enum Absence {
 /// instant is a safe upper bound for when its expiry counts from).
 #[must_use]
 pub fn absence(contract: &Contract, progress: &Progress, placed_at: Timestamp) -> Absence {
-    if !contract.absence_can_be_proved() {
+    // What was once seen there is not absent because later reads do not show it.
+    if !contract.absence_can_be_proved() || progress.exists || progress.accepted {
         return Absence::NeverByLookup;
     }
     let Some(last_byte_by) = last_byte_by(contract, progress, placed_at) else {

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use rw1::Profiles;
 
 use crate::act::{Lapse, OpenCall};
-use crate::contract::Identity;
+use crate::contract::{Identity, LateSend};
 use crate::journal::{Entry, OURSELVES};
 use crate::prepare::lapsed;
 use crate::settle::{Bearer, fail};
@@ -24,6 +24,8 @@ pub enum Step {
     TakeOver(ActId, Fate),
     /// Ask the counterparty what became of it.
     LookUp(ActId),
+    /// It was closed because nobody found it: ask the counterparty once more whether that was right.
+    Audit(ActId),
     /// It is in hand in this process already.
     Leave(ActId),
     /// Another daemon holds it and has time yet: watch whether anything moves.
@@ -107,6 +109,14 @@ fn step(act: &Act, owners: &Owners<'_>, now: Timestamp) -> Option<Step> {
                 return Some(Step::TakeOver(id, Fate::Silent));
             }
             Some(Step::Watch(id))
+        }
+        Stage::Failed(closed) if closed.audit.is_some_and(|audit| now >= audit.next_at) => {
+            let leave = owners.in_flight.contains(&act.act_id);
+            Some(if leave {
+                Step::Leave(act.act_id)
+            } else {
+                Step::Audit(act.act_id)
+            })
         }
         Stage::Done(_) | Stage::Failed(_) | Stage::Cancelled(_) | Stage::Refused(_) => None,
     }
@@ -205,18 +215,24 @@ pub fn vouch(act: &Act, me: &str, now: Timestamp) -> Option<Change> {
 /// Whether the same bytes may be sent again now: the counterparty enforces their identity, and has not been seen to
 /// have them; no call is known to be over, so that looking alone can never settle it; and it is before the last moment
 /// for this act.
+///
+/// A key that the counterparty forgets protects only where late bytes are refused before that: a call that was paused
+/// past the window would be taken as a new one, beside the one that was sent again.
 #[must_use]
 pub fn may_resend(act: &Act, contract: &Contract, now: Timestamp) -> bool {
     let Some(e) = act.execution() else { return false };
-    let inside = match contract.identity {
-        Identity::Enforced => true,
-        Identity::Window(seconds) => now < e.claim.claimed_at.plus_seconds(i64::from(seconds)),
-        Identity::None => false,
+    let inside = match (contract.identity, contract.late_send) {
+        (Identity::Enforced, _) => true,
+        (Identity::Window(key_s), LateSend::RefusedAfter(refused_s)) => {
+            refused_s <= key_s && now < e.claim.claimed_at.plus_seconds(i64::from(key_s))
+        }
+        (Identity::Window(_), LateSend::Accepted) | (Identity::None, _) => false,
     };
     inside
         && e.progress.others_open
         && e.progress.over_since.is_none()
         && !e.progress.accepted
+        && !e.progress.exists
         && e.progress.heard.is_none()
         && e.progress.resends < MOST_RESENDS
         && now < e.claim.not_after

@@ -6,12 +6,20 @@
 use rw1::{Kind, Profiles};
 use serde::{Deserialize, Serialize};
 
-use crate::act::{Claim, Closed, Execution, OpenCall, StoredProblem};
+use crate::act::{Claim, Closed, Execution, StoredProblem};
 use crate::journal::{Entry, OURSELVES};
 use crate::lines::{self, Reply};
 use crate::quiescence::{Absence, absence, last_byte_by};
 use crate::write::{Change, Expect};
 use crate::{Act, Contract, Refusal, Stage, Timestamp, Verdict};
+
+mod audit;
+mod evidence;
+mod word;
+
+pub use audit::audited;
+pub use evidence::{Bearer, contradicts, evidence};
+pub use word::{Word, not_before, quiet_from, settled_by_operator};
 
 /// What is known of an executed act, as the outside reported it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -31,7 +39,9 @@ pub enum News {
     Executed(Executed),
     /// It was taken on and is not finished.
     Accepted(Executed),
-    /// It was certainly not carried out: refused, or never sent.
+    /// The counterparty refused it for good, in its words: it has it, and did not carry it out.
+    Refused(String),
+    /// It was certainly not carried out: it never left.
     NotDone {
         /// The FL's `why` code.
         why: &'static str,
@@ -50,6 +60,8 @@ pub enum News {
         /// In the counterparty's words or ours.
         text: String,
     },
+    /// A lookup was answered: it stands at the counterparty, but how it ended was not said.
+    LookupExists(String),
     /// A lookup was not answered, or in words nobody listed.
     LookupUnknown(String),
 }
@@ -63,96 +75,6 @@ pub struct Pace {
     pub longest_s: i64,
     /// After how many lookups a person is called.
     pub escalate_after: u32,
-}
-
-/// Who brings news: the claim as the bringer held it when it acted or asked.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bearer {
-    /// The owner's name.
-    pub owner: String,
-    /// The claim's epoch then.
-    pub epoch: u64,
-}
-
-impl Bearer {
-    /// The bearer that holds `claim`.
-    #[must_use]
-    pub fn of(claim: &Claim) -> Bearer {
-        Bearer {
-            owner: claim.owner.clone(),
-            epoch: claim.epoch,
-        }
-    }
-
-    /// Whether the act is still claimed by this bearer, so that its news may change the state. A stale epoch may only
-    /// append evidence.
-    #[must_use]
-    pub fn holds(&self, act: &Act) -> bool {
-        act.execution()
-            .is_some_and(|e| e.claim.owner == self.owner && e.claim.epoch == self.epoch)
-    }
-}
-
-/// The write that keeps news which may not change the state: about a closed act, or from somebody who no longer holds
-/// the claim. What contradicts a close marks it; the closing line is never replaced and no second one enters the
-/// thread. What says a claimed act was carried out is left for its holder to settle with.
-#[must_use]
-pub fn evidence(act: &Act, news: &News, from: &Bearer, now: Timestamp) -> Change {
-    let mut next = act.clone();
-    let contradicts = contradicts(act, news, from);
-    let holder_calls = act.holder_may_be_calling();
-    match &mut next.stage {
-        Stage::Failed(closed) | Stage::Done(closed) if contradicts => {
-            closed.verdict = Some(Verdict::Contradicted);
-            closed.notes.push(format!(
-                "later evidence contradicts this ({}): {}; whoever closed it must look",
-                now.to_rfc3339(),
-                news.in_words()
-            ));
-        }
-        Stage::Executing(e) | Stage::InDoubt(e) => {
-            // Whatever its call brought back: it has come back, and is under way no more.
-            if news.ends_a_call() {
-                let theirs = |call: &OpenCall| call.owner == from.owner && call.epoch == from.epoch;
-                e.progress.calls_ended(theirs, holder_calls, now);
-            }
-            match news {
-                News::Executed(executed) => {
-                    e.progress.heard = Some(executed.clone());
-                    e.progress.next_at = now;
-                }
-                News::Accepted(_) => e.progress.next_at = now,
-                _ => {}
-            }
-        }
-        _ => {}
-    }
-    let detail = serde_json::json!({
-        "news": news.name(), "heard": news.detail(), "owner": from.owner, "epoch": from.epoch,
-    });
-    let entry = Entry::event("late_evidence", detail, OURSELVES);
-    Change {
-        unless_twin: None,
-        expect: Expect::Version(act.version),
-        act: next,
-        entries: vec![entry],
-    }
-}
-
-/// Whether news about a closed act says the opposite of its closing line.
-///
-/// "Not sent" and "refused" answer one sending. Where the same bytes were sent again, the earlier sending's no says
-/// nothing against a later one that the counterparty gave a receipt for.
-#[must_use]
-pub fn contradicts(act: &Act, news: &News, from: &Bearer) -> bool {
-    match (&act.stage, news) {
-        (Stage::Failed(_), News::Executed(_) | News::Accepted(_)) => true,
-        (Stage::Done(closed), News::NotDone { .. }) => {
-            let of_another_claim = closed.claim.as_ref().is_some_and(|c| Bearer::of(c) != *from);
-            !(of_another_claim && closed.receipt.is_some())
-        }
-        _ => false,
-    }
 }
 
 /// The write that follows from news about a claimed act. `contract` is the narrower of the frozen and the current
@@ -175,58 +97,35 @@ pub fn settle(
     let change = match news {
         News::Executed(executed) => done(profiles, act, execution, executed, heard, now)?,
         News::NotDone { why, text } => not_done(profiles, act, execution, why, text, heard, now)?,
-        News::Accepted(accepted) => accepted_so_far(act, execution, accepted, pace, heard, now),
-        News::CallUnknown(_) | News::OwnerDead(_) | News::LookupAbsent { .. } | News::LookupUnknown(_) => {
-            still_open(profiles, act, execution, news, contract, pace, heard, now)?
+        News::Refused(text) => {
+            let mut change = not_done(profiles, act, execution, "ERR", text, heard, now)?;
+            if let Stage::Failed(closed) = &mut change.act.stage {
+                closed.refused_there = true;
+            }
+            change
         }
+        News::Accepted(accepted) => accepted_so_far(act, execution, accepted, pace, heard, now),
+        News::CallUnknown(_)
+        | News::OwnerDead(_)
+        | News::LookupAbsent { .. }
+        | News::LookupExists(_)
+        | News::LookupUnknown(_) => still_open(profiles, act, execution, news, contract, pace, heard, now)?,
     };
     Ok(Some(change))
 }
 
 impl News {
-    /// Whether it is what a call brought back, or that its process ended: that call is under way no more.
-    fn ends_a_call(&self) -> bool {
-        match self {
-            News::Executed(_)
-            | News::Accepted(_)
-            | News::NotDone { .. }
-            | News::CallUnknown(_)
-            | News::OwnerDead(_) => true,
-            News::LookupAbsent { .. } | News::LookupUnknown(_) => false,
-        }
-    }
-
-    /// In words, for people.
-    fn in_words(&self) -> String {
-        match self {
-            News::Executed(e) | News::Accepted(e) => {
-                let said = if matches!(self, News::Executed(_)) {
-                    "it was carried out"
-                } else {
-                    "it was taken on"
-                };
-                let receipt = e
-                    .receipt
-                    .as_ref()
-                    .map(|r| format!(", receipt {r}"))
-                    .unwrap_or_default();
-                format!("{said}{receipt}")
-            }
-            News::NotDone { text, .. } => format!("it was not carried out: {text}"),
-            _ => self.name().replace('_', " "),
-        }
-    }
-
     /// The event's name in the journal.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             News::Executed(_) => "executed",
             News::Accepted(_) => "accepted",
-            News::NotDone { .. } => "not_done",
+            News::NotDone { .. } | News::Refused(_) => "not_done",
             News::CallUnknown(_) => "call_unknown",
             News::OwnerDead(_) => "owner_dead",
             News::LookupAbsent { .. } => "lookup_absent",
+            News::LookupExists(_) => "lookup_exists",
             News::LookupUnknown(_) => "lookup_unknown",
         }
     }
@@ -241,10 +140,14 @@ impl News {
                 "status": e.status,
             }),
             News::NotDone { why, text } => serde_json::json!({ "why": why, "text": text }),
+            News::Refused(text) => serde_json::json!({ "why": "ERR", "text": text, "refused": true }),
             News::LookupAbsent { asked_at, text } => {
                 serde_json::json!({ "asked_at": asked_at.to_rfc3339(), "text": text })
             }
-            News::CallUnknown(text) | News::OwnerDead(text) | News::LookupUnknown(text) => {
+            News::CallUnknown(text)
+            | News::OwnerDead(text)
+            | News::LookupExists(text)
+            | News::LookupUnknown(text) => {
                 serde_json::json!({ "text": text })
             }
         }
@@ -329,6 +232,8 @@ fn done(
         receipt: executed.receipt.clone(),
         superseded: false,
         erased: None,
+        audit: None,
+        refused_there: false,
     });
     Ok(Change {
         unless_twin: None,
@@ -441,6 +346,8 @@ pub fn fail(
         receipt: None,
         superseded: false,
         erased: None,
+        audit: None,
+        refused_there: false,
     })
 }
 
@@ -511,31 +418,33 @@ fn still_open(
             }
             progress.reason = format!("not found yet: {text}");
         }
+        News::LookupExists(text) => {
+            progress.lookups += 1;
+            progress.exists = true;
+            progress.absent_at.clear();
+            progress.reason.clone_from(text);
+        }
         News::LookupUnknown(text) => {
             progress.lookups += 1;
             progress.reason = format!("lookup not answered: {text}");
         }
-        News::Executed(_) | News::Accepted(_) | News::NotDone { .. } => {}
+        News::Executed(_) | News::Accepted(_) | News::NotDone { .. } | News::Refused(_) => {}
     }
-    if matches!(news, News::LookupAbsent { .. } | News::LookupUnknown(_)) {
-        // The counterparty said before that it has it: a lookup that finds nothing contradicts it and proves nothing.
-        let judged = if progress.accepted {
-            Absence::NeverByLookup
-        } else {
-            absence(contract, progress, execution.claim.claimed_at)
-        };
+    let looked = matches!(
+        news,
+        News::LookupAbsent { .. } | News::LookupExists(_) | News::LookupUnknown(_)
+    );
+    if looked {
+        let judged = absence(contract, progress, execution.claim.claimed_at);
         let pause = now.plus_seconds(pause_s(pace, progress.lookups));
         match judged {
             Absence::Proved => {
-                return not_done(
-                    profiles,
-                    act,
-                    &execution,
-                    "ERR",
-                    "no trace of it at the counterparty",
-                    heard,
-                    now,
-                );
+                let text = "no trace of it at the counterparty";
+                let mut change = not_done(profiles, act, &execution, "ERR", text, heard, now)?;
+                if let Stage::Failed(closed) = &mut change.act.stage {
+                    closed.audit = Some(audit::first(contract, pace, now));
+                }
+                return Ok(change);
             }
             // Looked at as soon as a lookup could prove it, if that is sooner; an instant that has passed hurries
             // nothing, or a counterparty that does not answer would be asked every second.
@@ -577,164 +486,6 @@ fn pause_s(pace: Pace, lookups: u32) -> i64 {
         .max(1)
         .saturating_mul(1 << doublings)
         .min(pace.longest_s.max(1))
-}
-
-/// An operator's word on an act in doubt.
-#[derive(Debug, Clone, Copy)]
-pub struct Word<'a> {
-    /// Whether it was done.
-    pub done: bool,
-    /// What was seen, where, by whom.
-    pub evidence: &'a str,
-    /// Who says so.
-    pub operator: &'a str,
-    /// Whether the operator has made sure that every process that could still send it is gone.
-    pub owner_dead: bool,
-}
-
-/// From when on no call of the act can land any more, as far as is known; `None` where one may still be going on.
-#[must_use]
-pub fn quiet_from(contract: &Contract, execution: &Execution) -> Option<Timestamp> {
-    last_byte_by(contract, &execution.progress, execution.claim.claimed_at)
-        .map(|last| last.plus_seconds(i64::from(contract.settle_window_s)))
-}
-
-/// The refusal of a word that comes while the call can still land.
-#[must_use]
-pub fn not_before(from: Timestamp, now: Timestamp) -> Refusal {
-    let text = format!(
-        "the call can still land until {}; settle it after that",
-        from.to_rfc3339()
-    );
-    let wait = u32::try_from(from.seconds_since(now) + 1).unwrap_or(u32::MAX);
-    Refusal::new(crate::Reason::Refused, text).retry_after(wait)
-}
-
-/// Whose calls may still be going on.
-fn open_owners(execution: &Execution) -> String {
-    let mut owners: Vec<&str> = execution
-        .progress
-        .open_calls
-        .iter()
-        .map(|call| call.owner.as_str())
-        .collect();
-    if owners.is_empty() {
-        owners.push(&execution.claim.owner);
-    }
-    format!("owner {}", owners.join(" and "))
-}
-
-/// The write of an operator's word that every process that could still send the act is gone. From here on its absence
-/// can be proved by lookups, and a word on its outcome is taken once the window has passed.
-fn vouched_for(act: &Act, execution: &Execution, evidence: &str, operator: &str, now: Timestamp) -> Change {
-    let mut execution = execution.clone();
-    let progress = &mut execution.progress;
-    progress.open_calls.clear();
-    progress.others_open = false;
-    progress.over_since.get_or_insert(now);
-    progress.next_at = now;
-    let mut next = act.clone();
-    next.stage = Stage::InDoubt(execution);
-    let detail = serde_json::json!({ "evidence": evidence });
-    Change {
-        unless_twin: None,
-        expect: Expect::Version(act.version),
-        act: next,
-        entries: vec![Entry::event("owner_dead_by_operator", detail, operator)],
-    }
-}
-
-/// The write of an operator's word on an act in doubt.
-///
-/// Where a call may still be under way and the operator vouches for the end of every process that could make it, the
-/// write keeps that word and leaves the act in doubt: its window counts from then.
-///
-/// # Errors
-/// The act is not in doubt, or its call can still land.
-pub fn settled_by_operator(
-    profiles: &Profiles,
-    act: &Act,
-    contract: &Contract,
-    word: &Word<'_>,
-    now: Timestamp,
-) -> Result<Change, Refusal> {
-    let Word {
-        done: done_,
-        evidence,
-        operator,
-        owner_dead,
-    } = *word;
-    use crate::Reason;
-    let Stage::InDoubt(execution) = &act.stage else {
-        let text = format!(
-            "only an act in doubt is settled by a person; this one is {}",
-            act.state().as_str()
-        );
-        return Err(Refusal::new(Reason::Refused, text));
-    };
-    match quiet_from(contract, execution) {
-        // With every process gone the last byte left before now, and its window begins.
-        None if owner_dead && contract.settle_window_s > 0 => {
-            return Ok(vouched_for(act, execution, evidence, operator, now));
-        }
-        None if owner_dead => {}
-        None => {
-            let text = format!(
-                "the call of {} is not known to be over: it can still land. Start that daemon again on its folder, or make \
-                 sure its process is gone and say so",
-                open_owners(execution)
-            );
-            return Err(Refusal::new(Reason::Refused, text));
-        }
-        Some(from) if now < from => return Err(not_before(from, now)),
-        Some(_) => {}
-    }
-    let word = Entry::event(
-        "settled_by_operator",
-        serde_json::json!({ "done": done_, "evidence": evidence, "owner_dead": owner_dead }),
-        operator,
-    );
-    let mut change = if done_ {
-        // A person saw that it was done, not what the counterparty shows: every value is carried from the statement.
-        let mut carried = execution.clone();
-        carried.offer.frozen.carried = carried
-            .offer
-            .frozen
-            .values
-            .iter()
-            .map(|v| v.slot.clone())
-            .collect();
-        let executed = Executed {
-            receipt: execution.progress.receipt.clone(),
-            ..Executed::default()
-        };
-        let mut change = done(profiles, act, &carried, &executed, word, now)?;
-        if let Stage::Done(closed) = &mut change.act.stage {
-            closed.offer = Some(execution.offer.clone());
-            closed
-                .notes
-                .push(format!("settled as done by {operator}: {evidence}"));
-        }
-        change
-    } else {
-        let mut change = not_done(
-            profiles,
-            act,
-            execution,
-            "ERR",
-            "settled as not done by an operator",
-            word,
-            now,
-        )?;
-        if let Stage::Failed(closed) = &mut change.act.stage {
-            closed
-                .notes
-                .push(format!("settled as not done by {operator}: {evidence}"));
-        }
-        change
-    };
-    change.expect = Expect::Version(act.version);
-    Ok(change)
 }
 
 #[cfg(test)]

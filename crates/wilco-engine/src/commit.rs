@@ -18,6 +18,7 @@ use crate::api::{Caller, CommitRequest, Committed};
 use crate::engine::{Engine, store_refusal};
 use crate::execute;
 use crate::prepare::id_taken;
+use crate::running::Waiters;
 
 const TRIES: u32 = 8;
 
@@ -48,7 +49,8 @@ pub(crate) async fn commit(
         match core::decide(&engine.profiles, &act, quoted)? {
             Next::Answer => return Ok(answer(act, true)),
             Next::Join => {
-                return wait_for_the_truth(engine, act.act_id, engine.wait(request.wait), true).await;
+                let act = until_closed(engine, act.act_id, engine.wait(request.wait)).await?;
+                return Ok(answer(act, true));
             }
             Next::Decline(confirmation) => {
                 if let Some(act) = decline(engine, caller, &act, confirmation).await? {
@@ -57,8 +59,10 @@ pub(crate) async fn commit(
                 lost += 1;
             }
             Next::Claim(confirmation) => match claim_and_execute(engine, caller, &act, confirmation).await? {
-                Claimed::Ours => {
-                    return wait_for_the_truth(engine, act.act_id, engine.wait(request.wait), false).await;
+                Claimed::Ours(act, heard) => {
+                    let act = until_closed_from(engine, act, &heard, engine.wait(request.wait)).await?;
+                    wilco_failpoint::reach!("commit.answering");
+                    return Ok(answer(act, false));
                 }
                 Claimed::Closed(act) => return Ok(answer(*act, false)),
                 // What comes of the other caller's claim is the answer to this one too.
@@ -117,8 +121,8 @@ async fn decline(
 
 /// What came of an attempt to claim.
 enum Claimed {
-    /// It is ours and set going.
-    Ours,
+    /// It is ours and set going: the act as claimed, and what is heard of it since.
+    Ours(Arc<Act>, Arc<Waiters>),
     /// The counterparty refused its object for good: closed, nothing was sent.
     Closed(Box<Act>),
     /// Another caller is claiming it, or was a moment ago.
@@ -141,7 +145,15 @@ async fn claim_and_execute(
         let text = format!("adapter {} is not configured here any more", offer.frozen.adapter);
         return Err(Refusal::new(Reason::AdapterDown, text));
     };
-    match slot.adapter.ready(act.act_id, &offer.frozen).await {
+    // Taken before the claim and kept until the call is over: what is claimed never waits to be sent.
+    let place = slot.place().await?;
+    let ready = slot.adapter.ready(act.act_id, &offer.frozen).await;
+    // Asked while another commit of the same token claimed and acted: the answer is about an act that has moved on (a
+    // consent that is used up, by our own order).
+    if ready != Ready::Yes && engine.reload(act.act_id).await?.version != act.version {
+        return Ok(Claimed::Elsewhere);
+    }
+    match ready {
         Ready::Yes => {}
         Ready::Awaiting { link } => {
             let at = link.map(|l| format!(" at {l}")).unwrap_or_default();
@@ -163,9 +175,10 @@ async fn claim_and_execute(
 
     wilco_failpoint::reach!("commit.ready");
     // Entered before the claim is written, so that recovery never finds it claimed and running nowhere.
-    let waiting = engine.running.watch(act.act_id);
-    let changed = waiting.notified();
+    let waiters = engine.running.watch(act.act_id);
+    let changed = waiters.notified();
     let Some(in_flight) = engine.running.enter(act.act_id) else {
+        drop(place);
         // Written, or given up: the caller looks at the act again either way.
         drop(tokio::time::timeout(CLAIM_PAUSE, changed).await);
         return Ok(Claimed::Elsewhere);
@@ -198,9 +211,10 @@ async fn claim_and_execute(
                 engine.release_if_abandoned(std::slice::from_ref(&act));
                 return Err(late(offer));
             }
+            let act = Arc::new(act);
             // ---- the claim is durable: from here on the act is carried out, whoever hangs up
-            execute::start(engine, act, &durable, in_flight);
-            Ok(Claimed::Ours)
+            execute::start(engine, Arc::clone(&act), &durable, in_flight, place);
+            Ok(Claimed::Ours(act, Arc::clone(&waiters)))
         }
         Written::Taken(Taken::Message { message_id }) => Err(id_taken("confirmation", &id, &message_id)),
         Written::Taken(Taken::Twin(twin)) => {
@@ -250,46 +264,53 @@ async fn close_refused(engine: &Arc<Engine>, act: &Act, text: String) -> Result<
         .map_or(Claimed::Lost, |act| Claimed::Closed(Box::new(act))))
 }
 
-/// Waits until the act is closed, at most `wait`, and answers with what is true then.
-pub(crate) async fn wait_for_the_truth(
-    engine: &Arc<Engine>,
-    act_id: ActId,
-    wait: Duration,
-    replayed: bool,
-) -> Result<Committed, Refusal> {
-    let act = until_closed(engine, act_id, wait).await?;
-    wilco_failpoint::reach!("commit.answering");
-    Ok(answer(act, replayed))
-}
-
 /// The act once it is closed, or as it stands after `wait`.
 pub(crate) async fn until_closed(
     engine: &Arc<Engine>,
     act_id: ActId,
     wait: Duration,
 ) -> Result<Act, Refusal> {
-    let deadline = tokio::time::Instant::now() + wait;
-    let waiting = engine.running.watch(act_id);
+    // Heard from before it is read, so that nothing is missed in between.
+    let heard = engine.running.watch(act_id);
+    let act = engine.reload(act_id).await?;
+    until_closed_from(engine, Arc::new(act), &heard, wait).await
+}
+
+/// The same, for an act that is known and was heard of since: whoever writes it here tells how it stands, so nobody needs
+/// to read it again.
+async fn until_closed_from(
+    engine: &Arc<Engine>,
+    mut act: Arc<Act>,
+    heard: &Waiters,
+    wait: Duration,
+) -> Result<Act, Refusal> {
+    let (act_id, deadline) = (act.act_id, tokio::time::Instant::now() + wait);
     loop {
-        let changed = waiting.notified();
-        let act = engine.reload(act_id).await?;
+        let changed = heard.notified();
+        if let Some(newer) = heard.newer(act.version) {
+            act = newer;
+        }
         if act.state().is_final() || matches!(act.state(), State::Lapsed) {
-            return Ok(act);
+            return Ok(Arc::unwrap_or_clone(act));
         }
         let stopping = engine.stopping().is_cancelled();
         // Nobody looks up any more; what is still being executed here may yet answer within the grace.
         if stopping && !(act.state() == State::Executing && engine.running.contains(act_id)) {
-            return Ok(act);
+            return engine.reload(act_id).await;
         }
         tokio::select! {
             biased;
             () = tokio::time::sleep_until(deadline) => return engine.reload(act_id).await,
-            () = engine.grace_over().cancelled() => return Ok(act),
+            () = engine.grace_over().cancelled() => return engine.reload(act_id).await,
             () = engine.stopping().cancelled(), if !stopping => {}
             () = tokio::time::sleep(STOPPING_LOOK), if stopping => {}
             // Another daemon may be the one that writes: its hint can be lost, the row cannot.
-            () = tokio::time::sleep(engine.config.poll_interval) => {}
-            () = changed => {}
+            () = tokio::time::sleep(engine.config.poll_interval) => act = Arc::new(engine.reload(act_id).await?),
+            () = changed => {
+                if heard.newer(act.version).is_none() {
+                    act = Arc::new(engine.reload(act_id).await?);
+                }
+            }
         }
     }
 }
@@ -325,7 +346,7 @@ pub(crate) fn news_of(outcome: wilco_adapter::Outcome, too_late: bool, others_op
         Outcome::Rejected(text) | Outcome::NotSent(text) if others_open => News::CallUnknown(text),
         Outcome::Executed(report) => News::Executed(execute::executed(report)),
         Outcome::Accepted(report) => News::Accepted(execute::executed(report)),
-        Outcome::Rejected(text) => News::NotDone { why: "ERR", text },
+        Outcome::Rejected(text) => News::Refused(text),
         Outcome::NotSent(text) => News::NotDone {
             why: if too_late { "EXPIRED" } else { "ERR" },
             text,

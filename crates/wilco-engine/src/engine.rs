@@ -56,7 +56,15 @@ pub(crate) struct Slot {
     pub(crate) adapter: Arc<dyn Adapter>,
     pub(crate) description: Description,
     places: Arc<Semaphore>,
+    /// The places of the whole house, shared by all adapters.
+    house: Arc<Semaphore>,
     trouble: Mutex<Option<String>>,
+}
+
+/// Leave to ask a counterparty something, while it lives.
+pub(crate) struct Place {
+    _at_adapter: OwnedSemaphorePermit,
+    _in_house: OwnedSemaphorePermit,
 }
 
 /// How long a verb waits for a place at its adapter before it answers BUSY.
@@ -81,8 +89,14 @@ impl Engine {
         check(&parts)?;
         let mut owner = [0u8; 8];
         parts.chance.fill(&mut owner);
+        let places = usize::try_from(parts.config.concurrency.max(1)).unwrap_or(1);
+        let house = Arc::new(Semaphore::new(places));
         let engine = Arc::new(Engine {
-            adapters: parts.adapters.into_iter().map(Slot::new).collect(),
+            adapters: parts
+                .adapters
+                .into_iter()
+                .map(|adapter| Slot::new(adapter, Arc::clone(&house)))
+                .collect(),
             keeper: parts.keeper,
             profiles: parts.profiles,
             keys: parts.token_keys,
@@ -250,7 +264,8 @@ impl Engine {
         match self.keeper.clock_behind_s() {
             0 => Err("the store does not take writes".to_owned()),
             s => Err(format!(
-                "the clock is {s} s behind the highest time written; an operator must acknowledge it"
+                "the clock is {s} s behind the highest time written; set it right, or start with \
+                 --accept-clock to count on from there"
             )),
         }
     }
@@ -348,7 +363,7 @@ impl Engine {
             None => {
                 if let Written::Advanced { acts, .. } = &written {
                     for act in acts {
-                        self.running.changed(act.act_id);
+                        self.running.changed(act);
                     }
                 }
                 Ok(written)
@@ -391,14 +406,15 @@ impl Engine {
             .await?;
         wilco_failpoint::reach!("expire.written");
         match written {
-            Written::Advanced { acts, .. } if !acts.is_empty() => {
+            Written::Advanced { mut acts, .. } => {
                 self.release_if_abandoned(&acts);
-                Ok(acts
-                    .into_iter()
-                    .next()
-                    .unwrap_or_else(|| unreachable!("checked not empty")))
+                match acts.pop() {
+                    Some(act) => Ok(act),
+                    // It was not due after all.
+                    None => self.reload(id).await,
+                }
             }
-            // Somebody else moved it, or it was not due after all: read it.
+            // Somebody else moved it: read it.
             _ => self.reload(id).await,
         }
     }
@@ -488,13 +504,14 @@ impl Engine {
 }
 
 impl Slot {
-    fn new(adapter: Arc<dyn Adapter>) -> Slot {
+    fn new(adapter: Arc<dyn Adapter>, house: Arc<Semaphore>) -> Slot {
         let description = adapter.describe();
         let places = usize::try_from(description.concurrency.max(1)).unwrap_or(1);
         Slot {
             adapter,
             description,
             places: Arc::new(Semaphore::new(places)),
+            house,
             trouble: Mutex::new(None),
         }
     }
@@ -519,9 +536,9 @@ impl Slot {
     }
 
     /// A place at this adapter, or BUSY when none comes free in time.
-    pub(crate) async fn place(&self) -> Result<OwnedSemaphorePermit, Refusal> {
-        let waiting = tokio::time::timeout(PLACE_WAIT, Arc::clone(&self.places).acquire_owned()).await;
-        waiting.ok().and_then(Result::ok).ok_or_else(|| {
+    pub(crate) async fn place(&self) -> Result<Place, Refusal> {
+        let waiting = tokio::time::timeout(PLACE_WAIT, self.place_for_claimed()).await;
+        waiting.ok().flatten().ok_or_else(|| {
             let text = format!(
                 "{} has as many acts under way as it takes; try again",
                 self.description.name
@@ -531,8 +548,12 @@ impl Slot {
     }
 
     /// A place for an act that is already claimed: it waits as long as it takes.
-    pub(crate) async fn place_for_claimed(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.places).acquire_owned().await.ok()
+    pub(crate) async fn place_for_claimed(&self) -> Option<Place> {
+        // The adapter's own first: who waits for a slow bank takes no place of the house meanwhile.
+        Some(Place {
+            _at_adapter: Arc::clone(&self.places).acquire_owned().await.ok()?,
+            _in_house: Arc::clone(&self.house).acquire_owned().await.ok()?,
+        })
     }
 }
 
@@ -546,7 +567,7 @@ async fn wake_on_hints(engine: &Engine, mut changes: broadcast::Receiver<ActId>)
             hint = changes.recv() => hint,
         };
         match hint {
-            Ok(act_id) => engine.running.changed(act_id),
+            Ok(act_id) => engine.running.hinted(act_id),
             Err(broadcast::error::RecvError::Lagged(_)) => {}
             Err(broadcast::error::RecvError::Closed) => return,
         }

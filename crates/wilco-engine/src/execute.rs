@@ -10,7 +10,7 @@ use wilco_core::write::Taken;
 use wilco_core::{Act, ActId, Durable, Reason, Refusal, Stage, Verdict, Written};
 
 use crate::commit::news_of;
-use crate::engine::{Engine, StoreClock};
+use crate::engine::{Engine, Place, StoreClock};
 use crate::running::InFlight;
 
 /// How often writing an outcome is tried while the store does not take it, before it is left to recovery.
@@ -20,7 +20,13 @@ const TRIES: u32 = 6;
 const MOST_MOVES: u32 = 100;
 
 /// Sets a claimed act going in a task of its own. Without proof of the claim nothing is sent.
-pub(crate) fn start(engine: &Arc<Engine>, act: Act, durable: &Durable, in_flight: InFlight) {
+pub(crate) fn start(
+    engine: &Arc<Engine>,
+    act: Arc<Act>,
+    durable: &Durable,
+    in_flight: InFlight,
+    place: Place,
+) {
     let clock = Arc::new(StoreClock(Arc::clone(&engine.keeper)));
     let Some(permit) = Permit::from_claim(&act, durable, clock) else {
         tracing::error!(act = %act.act_id, "no permit for a claimed act: nothing was sent, recovery will look it up");
@@ -30,17 +36,14 @@ pub(crate) fn start(engine: &Arc<Engine>, act: Act, durable: &Durable, in_flight
     let this = Arc::clone(&engine);
     this.spawn(async move {
         let _in_flight = in_flight;
-        run(&engine, act, permit).await;
+        run(&engine, &act, permit, place).await;
     });
 }
 
-async fn run(engine: &Arc<Engine>, act: Act, permit: Permit) {
+async fn run(engine: &Arc<Engine>, act: &Act, permit: Permit, place: Place) {
     let act_id = act.act_id;
     let Some(execution) = act.execution() else { return };
     let Some(slot) = engine.slot_named(&execution.offer.frozen.adapter) else {
-        return;
-    };
-    let Some(_place) = slot.place_for_claimed().await else {
         return;
     };
     let (adapter, frozen) = (Arc::clone(&slot.adapter), execution.offer.frozen.clone());
@@ -50,6 +53,7 @@ async fn run(engine: &Arc<Engine>, act: Act, permit: Permit) {
     let outcome = call
         .await
         .unwrap_or_else(|e| Outcome::Unknown(format!("the adapter's call ended abnormally: {e}")));
+    drop(place);
     wilco_failpoint::reach!("settle.outcome");
     slot.heard(match &outcome {
         Outcome::Unknown(text) | Outcome::NotSent(text) => Some(text.clone()),
@@ -57,7 +61,8 @@ async fn run(engine: &Arc<Engine>, act: Act, permit: Permit) {
     });
     let too_late = engine.keeper.now() >= execution.claim.not_after;
     let news = news_of(outcome, too_late, execution.progress.others_open);
-    if let Err(refusal) = record(engine, act_id, &news, &Bearer::of(&execution.claim)).await {
+    let from = Bearer::of(&execution.claim);
+    if let Err(refusal) = record_from(engine, Some(act.clone()), act_id, &news, &from).await {
         tracing::error!(act = %act_id, error = %refusal, "the outcome could not be written; recovery will look it up");
     }
 }
@@ -70,11 +75,22 @@ pub(crate) async fn record(
     news: &News,
     from: &Bearer,
 ) -> Result<Act, Refusal> {
+    record_from(engine, None, act_id, news, from).await
+}
+
+/// The same, first on the act as it is `known`: where it has moved since, the store says so and it is read.
+async fn record_from(
+    engine: &Arc<Engine>,
+    mut known: Option<Act>,
+    act_id: ActId,
+    news: &News,
+    from: &Bearer,
+) -> Result<Act, Refusal> {
     let mut pause = Duration::from_millis(50);
     let mut long_ids = false;
     let (mut failures, mut moves) = (0, 0);
     while failures < TRIES && moves < MOST_MOVES {
-        match record_once(engine, act_id, news, from, &mut long_ids).await {
+        match record_once(engine, known.take(), act_id, news, from, &mut long_ids).await {
             Ok(Some(act)) => return Ok(act),
             Ok(None) => moves += 1,
             Err(refusal) if matches!(refusal.reason, Reason::StoreDown | Reason::Busy) => {
@@ -91,12 +107,16 @@ pub(crate) async fn record(
 
 async fn record_once(
     engine: &Arc<Engine>,
+    known: Option<Act>,
     act_id: ActId,
     news: &News,
     from: &Bearer,
     long_ids: &mut bool,
 ) -> Result<Option<Act>, Refusal> {
-    let mut act = engine.reload(act_id).await?;
+    let mut act = match known {
+        Some(act) => act,
+        None => engine.reload(act_id).await?,
+    };
     act.long_ids |= *long_ids;
     let Some(execution) = act.execution().filter(|_| from.holds(&act)) else {
         return evidence(engine, &act, news, from).await;

@@ -30,14 +30,19 @@ impl Needs {
     #[must_use]
     pub fn missing_from(&self, had: &Needs) -> Vec<String> {
         let lists = [
-            ("adapter", &self.adapters, &had.adapters),
-            ("agent", &self.agents, &had.agents),
-            ("profile", &self.profiles, &had.profiles),
-            ("token key", &self.token_keys, &had.token_keys),
+            ("adapter", "", &self.adapters, &had.adapters),
+            ("agent", "", &self.agents, &had.agents),
+            ("profile", "", &self.profiles, &had.profiles),
+            (
+                "token key",
+                " (its line in token.key)",
+                &self.token_keys,
+                &had.token_keys,
+            ),
         ];
         let mut missing = Vec::new();
-        for (kind, needed, had) in lists {
-            missing.extend(needed.difference(had).map(|name| format!("{kind} {name}")));
+        for (kind, hint, needed, had) in lists {
+            missing.extend(needed.difference(had).map(|name| format!("{kind} {name}{hint}")));
         }
         missing
     }

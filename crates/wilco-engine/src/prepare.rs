@@ -94,14 +94,22 @@ pub(crate) async fn again(engine: &Arc<Engine>, caller: &Caller, act: Act) -> Re
 /// The thread's name: the caller's, or the sending agent.
 pub(crate) fn thread_name(asked: &str, sender: &str) -> Result<String, Refusal> {
     let name = if asked.is_empty() { sender } else { asked };
-    let bad = |c: char| c.is_control() || c.is_whitespace();
+    let bad = |c: char| c.is_control() || c.is_whitespace() || is_unseen(c);
     if name.len() > MAX_THREAD_BYTES || name.chars().any(bad) {
         let rule = format!(
-            "a thread name has at most {MAX_THREAD_BYTES} bytes and no white space or control characters"
+            "a thread name has at most {MAX_THREAD_BYTES} bytes and no white space, control or invisible characters"
         );
         return Err(Refusal::malformed("thread", rule));
     }
     Ok(name.to_owned())
+}
+
+/// Whether a character shows nothing, or turns round how others show (Unicode UAX #9): two names that differ by it look
+/// the same to a person.
+fn is_unseen(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 fn check_record(engine: &Engine, handoff: &Handoff, record: &rw1::Record) -> Result<(), Refusal> {
@@ -256,7 +264,8 @@ async fn context(engine: &Arc<Engine>, act: &Act) -> Result<Context, Refusal> {
         return Ok(Context::Go(Box::default()));
     };
     let mut go = Go::default();
-    if let Some(re) = message.re {
+    // What `re=` names was dealt with when the handoff came; a next attempt does not do it again.
+    if let Some(re) = message.re.filter(|_| act.attempt == 0) {
         let target = engine
             .keeper
             .act_by_message(&act.thread, re)
@@ -299,8 +308,10 @@ async fn undone(
         .await
         .map_err(store_refusal)?;
     let not_one = |text: String| Ok(Err(("SCOPE", text)));
-    let Some((target, _)) = found else {
-        return not_one(format!("ctx: {dn} is no line of this thread"));
+    // What is another sender's is answered like what is not there.
+    let theirs = |target: &Act| target.handoff.sender == act.handoff.sender;
+    let Some((target, _)) = found.filter(|(target, _)| theirs(target)) else {
+        return not_one(format!("ctx: {dn} is no line of yours in this thread"));
     };
     if target.closed().is_some_and(|c| c.erased.is_some()) {
         return not_one(format!(
@@ -319,12 +330,6 @@ async fn undone(
     };
     if line_id != dn {
         return not_one(format!("ctx: {dn} is not a DN; the DN is {line_id}"));
-    }
-    if target.handoff.sender != act.handoff.sender {
-        return Ok(Err((
-            "PERM",
-            format!("ctx: {dn} closed a handoff of another sender"),
-        )));
     }
     if target.handoff.profile != act.handoff.profile {
         return not_one(format!(
@@ -677,4 +682,27 @@ fn answer(engine: &Engine, act: Act, replayed: bool) -> Result<Prepared, Refusal
         prepared.notes.clone_from(&offer.notes);
     }
     Ok(prepared)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_name_hides_nothing() {
+        for name in [
+            "pay\u{202e}roll",
+            "pay\u{200b}roll",
+            "\u{feff}pay",
+            "pay\u{2067}roll",
+            "pay\u{ad}roll",
+        ] {
+            let refused = thread_name(name, "scheduler").expect_err(name);
+            assert_eq!(refused.field.as_deref(), Some("thread"));
+        }
+        for name in ["payroll", "löhne/給与", "rôle-שכר"] {
+            assert_eq!(thread_name(name, "scheduler").expect(name), name);
+        }
+        assert_eq!(thread_name("", "scheduler").expect("the sender"), "scheduler");
+    }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use wilco_adapter::Found;
 use wilco_core::recovery::{self, Fate, Owners, Step, plan};
 use wilco_core::settle::{Bearer, News};
-use wilco_core::{Act, ActId, Reason, Refusal, Written};
+use wilco_core::{Act, ActId, Claim, Frozen, Refusal, Written};
 
 use crate::engine::Engine;
 use crate::execute::{self, executed, record};
@@ -58,7 +58,7 @@ fn carry_out(engine: &Arc<Engine>, due: &[Act]) {
             Step::Leave(_) => continue,
             Step::Watch(id) if due.iter().any(|act| act.act_id == id && has_open_calls(act)) => id,
             Step::Watch(_) => continue,
-            Step::Expire(id) | Step::TakeOver(id, _) | Step::LookUp(id) => id,
+            Step::Expire(id) | Step::TakeOver(id, _) | Step::LookUp(id) | Step::Audit(id) => id,
         };
         // While this step runs, the next round leaves the act alone. A step that panics is found due again.
         let Some(in_hand) = engine.running.enter(act_id) else {
@@ -98,6 +98,7 @@ async fn take(engine: &Arc<Engine>, act_id: ActId, in_hand: InFlight) -> Result<
             None => Ok(()),
         },
         Some(Step::LookUp(_)) => settle_by_looking(engine, act, in_hand).await,
+        Some(Step::Audit(_)) => audit(engine, act).await,
     }
 }
 
@@ -155,37 +156,8 @@ async fn settle_by_looking(engine: &Arc<Engine>, act: Act, in_hand: InFlight) ->
             .await
             .map(drop);
     }
-    let frozen = &execution.offer.frozen;
-    let Some(slot) = engine.slot_named(&frozen.adapter) else {
-        return Err(Refusal::new(
-            Reason::AdapterDown,
-            format!("adapter {} is not configured", frozen.adapter),
-        ));
-    };
-    let news = {
-        let _place = tokio::select! {
-            biased;
-            place = slot.place_for_claimed() => place,
-            () = engine.stopping().cancelled() => return Ok(()),
-        };
-        wilco_failpoint::reach!("recover.looking");
-        engine.stats.lookups.fetch_add(1, Ordering::Relaxed);
-        let asked_at = engine.keeper.now();
-        let found = slot
-            .adapter
-            .lookup(act.act_id, frozen, execution.claim.claimed_at)
-            .await;
-        slot.heard(match &found {
-            Found::Unknown(text) => Some(text.clone()),
-            _ => None,
-        });
-        match found {
-            Found::Executed(report) => News::Executed(executed(report)),
-            Found::Accepted(report) => News::Accepted(executed(report)),
-            Found::Rejected(text) => News::NotDone { why: "ERR", text },
-            Found::Absent(text) => News::LookupAbsent { asked_at, text },
-            Found::Unknown(text) => News::LookupUnknown(text),
-        }
+    let Some(news) = ask(engine, &act, &execution.offer.frozen, &execution.claim).await? else {
+        return Ok(());
     };
     wilco_failpoint::reach!("recover.looked");
     let absent = matches!(news, News::LookupAbsent { .. });
@@ -201,10 +173,21 @@ async fn send_again(engine: &Arc<Engine>, act: Act, from: &Bearer, in_hand: InFl
     let Some(execution) = act.execution() else {
         return Ok(());
     };
-    let contract = engine.contract_for(&act, &execution.offer.frozen);
+    let frozen = &execution.offer.frozen;
+    let contract = engine.contract_for(&act, frozen);
     if !recovery::may_resend(&act, &contract, engine.keeper.now()) {
         return Ok(());
     }
+    let Some(slot) = engine.slot_named(&frozen.adapter) else {
+        return Ok(());
+    };
+    // Taken before it is claimed again, as in a first sending: what is claimed never waits to be sent.
+    let place = tokio::select! {
+        biased;
+        place = slot.place_for_claimed() => place,
+        () = engine.stopping().cancelled() => None,
+    };
+    let Some(place) = place else { return Ok(()) };
     let deadline_s = i64::try_from(engine.config.execution_deadline.as_secs()).unwrap_or(i64::MAX);
     let (before, from) = (act.clone(), from.clone());
     let written = engine
@@ -222,7 +205,66 @@ async fn send_again(engine: &Arc<Engine>, act: Act, from: &Bearer, in_hand: InFl
         wilco_failpoint::reach!("recover.resending");
         engine.stats.resends.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(act = %act.act_id, "its owner may be paused and the counterparty knows nothing of it: the same bytes again");
-        execute::start(engine, act, &durable, in_hand);
+        execute::start(engine, Arc::new(act), &durable, in_hand, place);
     }
     Ok(())
+}
+
+/// Asks the counterparty once more about an act that was closed because nobody found it.
+async fn audit(engine: &Arc<Engine>, act: Act) -> Result<(), Refusal> {
+    let Some((offer, claim)) = act.closed().and_then(|c| c.offer.as_ref().zip(c.claim.as_ref())) else {
+        return Ok(());
+    };
+    let Some(news) = ask(engine, &act, &offer.frozen, claim).await? else {
+        return Ok(());
+    };
+    let from = Bearer::of(claim);
+    if wilco_core::settle::contradicts(&act, &news, &from) {
+        return record(engine, act.act_id, &news, &from).await.map(drop);
+    }
+    let contract = engine.contract_for(&act, &offer.frozen);
+    let before = act.clone();
+    engine
+        .write(move |now| {
+            Ok(wilco_core::settle::audited(&before, &contract, now)
+                .into_iter()
+                .collect())
+        })
+        .await
+        .map(drop)
+}
+
+/// What the counterparty says of an act; `None` where the daemon is stopping.
+async fn ask(
+    engine: &Arc<Engine>,
+    act: &Act,
+    frozen: &Frozen,
+    claim: &Claim,
+) -> Result<Option<News>, Refusal> {
+    let Some(slot) = engine.slot_named(&frozen.adapter) else {
+        // An unanswered lookup like any other: it backs off, and calls a person.
+        let text = format!("adapter {} is not configured", frozen.adapter);
+        return Ok(Some(News::LookupUnknown(text)));
+    };
+    let _place = tokio::select! {
+        biased;
+        place = slot.place_for_claimed() => place,
+        () = engine.stopping().cancelled() => return Ok(None),
+    };
+    wilco_failpoint::reach!("recover.looking");
+    engine.stats.lookups.fetch_add(1, Ordering::Relaxed);
+    let asked_at = engine.keeper.now();
+    let found = slot.adapter.lookup(act.act_id, frozen, claim.claimed_at).await;
+    slot.heard(match &found {
+        Found::Unknown(text) => Some(text.clone()),
+        _ => None,
+    });
+    Ok(Some(match found {
+        Found::Executed(report) => News::Executed(executed(report)),
+        Found::Accepted(report) => News::Accepted(executed(report)),
+        Found::Rejected(text) => News::Refused(text),
+        Found::Exists(text) => News::LookupExists(text),
+        Found::Absent(text) => News::LookupAbsent { asked_at, text },
+        Found::Unknown(text) => News::LookupUnknown(text),
+    }))
 }

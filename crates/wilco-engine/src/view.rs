@@ -1,13 +1,14 @@
 //! Looking: at acts, journals and threads. What is due is expired first, so that nobody is shown a live statement
 //! that cannot be confirmed any more.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use wilco_core::act::StoredProblem;
 use wilco_core::journal::Row;
 use wilco_core::token::Token;
 use wilco_core::{Act, ActId, Reason, Refusal};
-use wilco_store::{Filter, Page};
+use wilco_store::{Filter, Page, ThreadLine};
 
 use crate::api::{ActRef, Caller, Role, ThreadView};
 use crate::commit::act_of;
@@ -108,8 +109,9 @@ impl Engine {
             .await
             .map_err(store_refusal)?;
         let (mut problems, mut notes) = (Vec::new(), Vec::new());
+        let mut theirs = Theirs::of(caller);
         if page.next.is_none() {
-            let (lines, all) = self.whole_thread(thread).await?;
+            let (lines, all) = self.whole_thread(thread, &mut theirs).await?;
             let now = self.keeper.now().to_rw1();
             let checked = rw1::check_thread(&self.profiles, None, &lines, Some(&now));
             problems.extend(checked.problems.iter().map(StoredProblem::from));
@@ -124,11 +126,8 @@ impl Engine {
                 });
             }
         }
-        let lines = page
-            .items
-            .into_iter()
-            .map(|l| l.line.unwrap_or_default())
-            .collect();
+        let items = self.visible(page.items, &mut theirs).await?;
+        let lines = items.into_iter().map(|l| l.line.unwrap_or_default()).collect();
         Ok(ThreadView {
             lines,
             problems,
@@ -137,7 +136,38 @@ impl Engine {
         })
     }
 
-    async fn whole_thread(&self, thread: &str) -> Result<(Vec<String>, bool), Refusal> {
+    /// The lines of acts the caller may see: in a thread that several senders share, each sees its own.
+    async fn visible(
+        &self,
+        lines: Vec<ThreadLine>,
+        theirs: &mut Theirs<'_>,
+    ) -> Result<Vec<ThreadLine>, Refusal> {
+        if theirs.caller.sees_all() {
+            return Ok(lines);
+        }
+        let mut seen = Vec::with_capacity(lines.len());
+        for line in lines {
+            let visible = match theirs.known.get(&line.act_id) {
+                Some(visible) => *visible,
+                None => {
+                    let act = self.keeper.act(line.act_id).await.map_err(store_refusal)?;
+                    let visible = act.is_some_and(|act| may_see(theirs.caller, &act));
+                    theirs.known.insert(line.act_id, visible);
+                    visible
+                }
+            };
+            if visible {
+                seen.push(line);
+            }
+        }
+        Ok(seen)
+    }
+
+    async fn whole_thread(
+        &self,
+        thread: &str,
+        theirs: &mut Theirs<'_>,
+    ) -> Result<(Vec<String>, bool), Refusal> {
         let mut lines = Vec::new();
         let mut after: Option<String> = None;
         loop {
@@ -146,11 +176,27 @@ impl Engine {
                 .thread(thread, after.as_deref(), PAGE_LINES)
                 .await
                 .map_err(store_refusal)?;
-            lines.extend(page.items.into_iter().filter_map(|l| l.line));
+            let items = self.visible(page.items, theirs).await?;
+            lines.extend(items.into_iter().filter_map(|l| l.line));
             match page.next {
                 Some(next) if lines.len() < MOST_CHECKED => after = Some(next),
                 next => return Ok((lines, next.is_none())),
             }
+        }
+    }
+}
+
+/// Which acts of a thread a caller may see, as far as it was asked.
+struct Theirs<'a> {
+    caller: &'a Caller,
+    known: HashMap<ActId, bool>,
+}
+
+impl Theirs<'_> {
+    fn of(caller: &Caller) -> Theirs<'_> {
+        Theirs {
+            caller,
+            known: HashMap::new(),
         }
     }
 }

@@ -36,13 +36,13 @@ pub trait Keeper: Send + Sync {
     /// Acts, newest first.
     async fn acts(&self, filter: &Filter) -> Result<Page<Act>, StoreError>;
 
-    /// Acts that are not final and whose `due_at` is not after `now`, the most overdue first, at most `limit`.
+    /// Acts whose `due_at` is not after `now`, the most overdue first, at most `limit`.
     async fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<Act>, StoreError>;
 
     /// Every act that is executing or in doubt, oldest first.
     async fn claimed(&self) -> Result<Vec<Act>, StoreError>;
 
-    /// Acts of one thread that are not final and whose `due_at` is not after `now`.
+    /// Acts of one thread whose `due_at` is not after `now`.
     async fn due_in_thread(&self, thread: &str, now: Timestamp) -> Result<Vec<Act>, StoreError>;
 
     /// The lines of a thread in the order they entered it, after `after` (exclusive), at most `limit` (zero, like

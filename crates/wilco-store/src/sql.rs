@@ -53,15 +53,17 @@ WHERE acts.likeness IS NOT NULL AND acts.likeness = spans.likeness
 
 // The four lists differ in the index they walk, in its order, so that a page costs the same wherever it starts. Each
 // answers acts before $1 (an id), newest first, at most $2; $3 an ask, $4 a thread, $5 a JSON array of senders, $6 a JSON
-// array of states, each null for all; $7 is what the index is walked by, null for all.
+// array of states, each null for all; $7 is what the index is walked by, null for all. The walk is a range and not an
+// equality, and its order names the whole index: an equality would let Postgres walk all acts by their ids and pick, which
+// is quick only where what is looked for is not rare.
 macro_rules! list {
-    ($texts:ident, $walk:literal) => {
+    ($texts:ident, $walk:literal, $order:literal) => {
         concat!(
             "SELECT ",
             act_columns!(),
             " FROM acts WHERE ",
             $walk,
-            " AND act_id < $1
+            "
   AND ($3 IS NULL OR ask = $3)
   AND ($4 IS NULL OR thread = $4)
   AND ($5 IS NULL OR sender IN (SELECT value FROM ",
@@ -70,7 +72,9 @@ macro_rules! list {
   AND ($6 IS NULL OR state IN (SELECT value FROM ",
             $texts!("$6"),
             "))
-ORDER BY act_id DESC LIMIT $2"
+ORDER BY ",
+            $order,
+            " LIMIT $2"
         )
     };
 }
@@ -147,13 +151,25 @@ WHERE journal.thread = $1 AND journal.message_id = $2"
             concat!("SELECT ", act_columns!(), " FROM acts WHERE undo_of = $1");
 
         /// A page of all acts.
-        pub(crate) const LIST: &str = list!($texts, "$7 IS NULL");
+        pub(crate) const LIST: &str = list!($texts, "$7 IS NULL AND act_id < $1", "act_id DESC");
         /// A page of the acts of thread $7.
-        pub(crate) const LIST_OF_THREAD: &str = list!($texts, "thread = $7");
+        pub(crate) const LIST_OF_THREAD: &str = list!(
+            $texts,
+            "thread >= $7 AND (thread, act_id) < ($7, $1)",
+            "thread DESC, act_id DESC"
+        );
         /// A page of the acts in state $7.
-        pub(crate) const LIST_OF_STATE: &str = list!($texts, "state = $7");
+        pub(crate) const LIST_OF_STATE: &str = list!(
+            $texts,
+            "state >= $7 AND (state, act_id) < ($7, $1)",
+            "state DESC, act_id DESC"
+        );
         /// A page of the acts of sender $7.
-        pub(crate) const LIST_OF_SENDER: &str = list!($texts, "sender = $7");
+        pub(crate) const LIST_OF_SENDER: &str = list!(
+            $texts,
+            "sender >= $7 AND (sender, act_id) < ($7, $1)",
+            "sender DESC, act_id DESC"
+        );
 
         /// What is due at $1, the most overdue first, at most $2. Final acts have no `due_at`.
         pub(crate) const DUE: &str = concat!(
@@ -173,11 +189,12 @@ SELECT ",
 WHERE acts.thread = $2 ORDER BY acts.due_at, acts.act_id"
         );
 
-        /// Every act that is claimed and not settled, oldest first.
+        /// Every act that is claimed and not settled, oldest first. They are few and put in order afterwards: by no index's
+        /// order, so that none is walked from end to end for it.
         pub(crate) const CLAIMED: &str = concat!(
             "SELECT ",
             act_columns!(),
-            " FROM acts WHERE state IN ('executing', 'in_doubt') ORDER BY act_id"
+            " FROM acts WHERE state IN ('executing', 'in_doubt') ORDER BY act_id || ''"
         );
 
         /// Closed acts that still have their handoff's line and were last written before $1, the oldest first, after the

@@ -140,6 +140,20 @@ impl Scene {
         stand
     }
 
+    /// Writes a batch whose COMMIT is carried out, unanswered, by a disk that then cannot be read.
+    async fn lose_the_disk(&self, batch: Vec<Vec<Change>>) {
+        self.keeper.fail(Fault::CommitAnswerLost);
+        self.keeper.fail(Fault::ReopenFails);
+        let told = self.write(batch).await;
+        assert!(told.iter().all(|t| *t == Told::Unknown), "{told:?}");
+        assert!(!self.keeper.healthy());
+        let later = self.keeper.write(fixed(Vec::new())).await;
+        assert!(
+            matches!(&later, Err(StoreError::Down(why)) if why.contains("could not be read back")),
+            "{later:?}"
+        );
+    }
+
     /// The keeper works on, and the batch goes through when it is sent again.
     async fn works_on(&self, batch: Vec<Vec<Change>>) {
         assert!(self.keeper.healthy());
@@ -237,17 +251,8 @@ async fn a_full_file_is_told_and_survived() {
 #[tokio::test]
 async fn what_cannot_be_read_back_is_unknown_and_the_store_stops() {
     let scene = Scene::new().await;
-    scene.keeper.fail(Fault::CommitAnswerLost);
-    scene.keeper.fail(Fault::ReopenFails);
     let batch = scene.orderly();
-    let told = scene.write(batch.clone()).await;
-    assert!(told.iter().all(|t| *t == Told::Unknown), "{told:?}");
-    assert!(!scene.keeper.healthy());
-    let later = scene.keeper.write(fixed(Vec::new())).await;
-    assert!(
-        matches!(&later, Err(StoreError::Down(why)) if why.contains("could not be read back")),
-        "{later:?}"
-    );
+    scene.lose_the_disk(batch.clone()).await;
 
     // A restart finds the truth: this commit had gone through.
     scene.keeper.close().await;
@@ -257,6 +262,39 @@ async fn what_cannot_be_read_back_is_unknown_and_the_store_stops() {
         assert_eq!(act.version, change.act.version + 1);
     }
     keeper.close().await;
+}
+
+#[tokio::test]
+async fn a_disk_that_comes_back_is_written_to_again() {
+    let scene = Scene::new().await;
+    for round in 0..2 {
+        // Each time another act, as those of the round before stand.
+        let fresh = vec![vec![sample::insert(sample::prepared(
+            40 + round,
+            scene.keeper.now(),
+        ))]];
+        scene.lose_the_disk(fresh.clone()).await;
+        scene.keeper.reopen_succeeds();
+        while !scene.keeper.healthy() {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        // What was unknown stood, and is met by whoever sends it again.
+        assert_eq!(scene.stand(&fresh[0]).await, [true]);
+        let again = scene.keeper.write(fixed(fresh[0].clone())).await;
+        assert!(
+            matches!(again, Ok(Written::Taken(_) | Written::Stale { .. })),
+            "{again:?}"
+        );
+    }
+    scene.works_on(scene.orderly()).await;
+
+    // The new connection is guarded like the first one: nothing is committed outside its transaction.
+    let before = scene.keeper.counters();
+    scene.keeper.fail(Fault::Runs("ROLLBACK"));
+    let fresh = vec![vec![sample::insert(sample::prepared(50, scene.keeper.now()))]];
+    assert_eq!(scene.write(fresh).await, [Told::DoesNot]);
+    assert_eq!(scene.keeper.counters().writes, before.writes);
+    scene.keeper.close().await;
 }
 
 #[tokio::test]

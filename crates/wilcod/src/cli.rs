@@ -59,9 +59,13 @@ struct Serve {
     /// A folder of profiles (<name>.json) instead of the built-in ones.
     #[arg(long, value_name = "DIR")]
     profiles: Option<PathBuf>,
-    /// Serve although open acts need an adapter, agent or profile that is no longer configured; those stay in doubt.
+    /// Serve although open acts need an adapter, agent or profile that is no longer configured; those in doubt stay there, the
+    /// others wait and cannot be committed.
     #[arg(long)]
     orphan: bool,
+    /// The clock was set back by more than a minute, and that is right: count on from the highest time written.
+    #[arg(long)]
+    accept_clock: bool,
     /// Seconds running acts get to end when the daemon is told to stop, instead of the configured ones.
     #[arg(long, value_name = "S")]
     grace: Option<u32>,
@@ -132,6 +136,7 @@ async fn serve(args: Serve) -> Result<(), String> {
         database: database.map_err(|e| format!("--database-url: {e}"))?,
         profiles: args.profiles,
         orphan: args.orphan,
+        accept_clock: args.accept_clock,
         grace: args.grace.map(|s| Duration::from_secs(u64::from(s))),
     };
     // Set before the start, so that a signal during it is not missed.
@@ -148,13 +153,7 @@ async fn run_lab(args: LabArgs) -> Result<(), String> {
     options.manual = args.manual;
     options.today = args.today;
     options.settle_after_s = u64::from(args.settle_after);
-    std::fs::create_dir_all(&args.data).map_err(|source| {
-        files::FileError::Write {
-            path: args.data.clone(),
-            source,
-        }
-        .to_string()
-    })?;
+    files::folder(&args.data).map_err(|e| e.to_string())?;
     options.token = lab::token(&args.data).map_err(|e| e.to_string())?;
     let lab = wilco_lab::start(options)
         .await

@@ -49,6 +49,8 @@ pub struct Server {
     pub requests_max: u32,
     /// How many connections are open at once; more wait.
     pub connections_max: u32,
+    /// Seconds the body of a request may take to arrive.
+    pub body_time_s: u32,
     /// Seconds a request may take beside the waiting it asked for. An act that was begun goes on in any case.
     pub request_time_s: u32,
     /// Seconds running acts get to end when the daemon is told to stop.
@@ -151,6 +153,7 @@ impl Default for Server {
             request_bytes_max: 262_144,
             requests_max: 512,
             connections_max: 1024,
+            body_time_s: 10,
             request_time_s: 30,
             grace_s: 20,
         }
@@ -243,7 +246,7 @@ pub enum ConfigError {
 pub fn load(data: &Path, named: Option<&Path>) -> Result<Config, ConfigError> {
     let path = data.join(CONFIG_FILE);
     if named.is_none() && files::read(&path)?.is_none() {
-        files::write_whole(&path, 0o644, DEFAULT_TEXT)?;
+        files::write_whole(&path, 0o600, DEFAULT_TEXT)?;
     }
     peek(data, named)
 }
@@ -365,6 +368,7 @@ impl Config {
         );
         between("server.requests_max", self.server.requests_max, 1, 100_000);
         between("server.connections_max", self.server.connections_max, 1, 100_000);
+        between("server.body_time_s", self.server.body_time_s, 1, 3_600);
         between("server.request_time_s", self.server.request_time_s, 1, 3_600);
         between("server.grace_s", self.server.grace_s, 0, 3_600);
         between("acts.statement_ttl_s", self.acts.statement_ttl_s, 1, 86_400);
@@ -510,7 +514,7 @@ mod tests {
         }
         assert_eq!(
             ["server", "acts", "recovery", "store", "lab"].map(|t| names(t).len()),
-            [5, 6, 6, 4, 3],
+            [6, 6, 6, 4, 3],
             "a new setting belongs into the file as well"
         );
     }

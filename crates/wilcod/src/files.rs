@@ -1,8 +1,8 @@
 //! Small files that must be whole or absent, also after a power cut.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// What a file could not be used for.
@@ -76,6 +76,18 @@ pub fn write_whole(path: &Path, mode: u32, text: &str) -> Result<(), FileError> 
         File::open(folder)?.sync_all()
     };
     write().map_err(failed)
+}
+
+/// Makes a folder, and those above it, for its owner alone; one that is there stays as it is.
+///
+/// # Errors
+/// [`FileError::Write`].
+pub fn folder(path: &Path) -> Result<(), FileError> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|source| FileError::Write {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// The text of a file; `None` where there is none.

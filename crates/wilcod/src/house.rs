@@ -85,7 +85,7 @@ fn make(path: &Path) -> Result<String, HouseError> {
         let mut file = OpenOptions::new()
             .write(true)
             .create_new(true)
-            .mode(0o644)
+            .mode(0o600)
             .open(path)?;
         let mark = mark_of(&file.metadata()?);
         file.write_all(format!("{house} {mark}\n").as_bytes())?;

@@ -3,7 +3,7 @@
 //! | file | who reads it | what it holds |
 //! |---|---|---|
 //! | `DIR/keys.toml` (0600) | clients on this machine | one key in clear for each default principal |
-//! | `DIR/principals.toml` | the daemon | roles, agents, and the SHA-256 of each key |
+//! | `DIR/principals.toml` (0600) | the daemon | roles, agents, and the SHA-256 of each key |
 //! | `DIR/token.key` (0600) | the daemon | what tokens are derived from; daemons on one database share it |
 //!
 //! All three are written at the first start. A key is 256 random bits, so that its plain SHA-256 gives nothing away.
@@ -119,18 +119,40 @@ pub fn principals(data: &Path) -> Result<Vec<Principal>, KeysError> {
         }
     };
     let text = principals_text(&keys);
-    files::write_whole(&path, 0o644, &text)?;
+    files::write_whole(&path, 0o600, &text)?;
     parse_principals(&text).map_err(|problem| KeysError::Content { path, problem })
 }
 
-/// The keys tokens are derived from: the first for new tokens, the others for tokens given out earlier. One is made at
-/// first start, in the data folder. A file elsewhere must be there: it is shared with other daemons, and a new key would
-/// only be this one's.
+/// The keys tokens are derived from.
+pub struct TokenKeys {
+    /// The first for new tokens, the others for tokens given out earlier.
+    pub keys: Vec<TokenKey>,
+    /// The file and its text, where the key was made now and is kept nowhere yet.
+    fresh: Option<(PathBuf, String)>,
+}
+
+impl TokenKeys {
+    /// Writes down a key made now. To be called before the first token is given out, and not before it is known that no
+    /// open act needs a key that was lost: a new file would stand where the old one belongs.
+    ///
+    /// # Errors
+    /// [`FileError::Write`].
+    pub fn keep(&self) -> Result<(), FileError> {
+        match &self.fresh {
+            Some((path, text)) => files::write_whole(path, 0o600, text),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The token keys: `file`, seen from the data folder. One is made at first start, in the data folder. A file elsewhere
+/// must be there: it is shared with other daemons, and a new key would only be this one's.
 ///
 /// # Errors
 /// [`KeysError`] names the file, the line and the rule.
-pub fn token_keys(data: &Path, file: &Path) -> Result<Vec<TokenKey>, KeysError> {
+pub fn token_keys(data: &Path, file: &Path) -> Result<TokenKeys, KeysError> {
     let path = data.join(file);
+    let mut fresh = None;
     let text = match files::read_secret(&path)? {
         Some(text) => text,
         None if file != Path::new(TOKEN_KEY_FILE) => {
@@ -148,11 +170,14 @@ pub fn token_keys(data: &Path, file: &Path) -> Result<Vec<TokenKey>, KeysError> 
                 "# What tokens are derived from: `<id> <64 hex digits>`, one key a line. The first makes new tokens;\n\
                  # keep the others while acts prepared with them are open.\n{id} {secret}\n"
             );
-            files::write_whole(&path, 0o600, &text)?;
+            fresh = Some((path.clone(), text.clone()));
             text
         }
     };
-    parse_token_keys(&text).map_err(|problem| KeysError::Content { path, problem })
+    match parse_token_keys(&text) {
+        Ok(keys) => Ok(TokenKeys { keys, fresh }),
+        Err(problem) => Err(KeysError::Content { path, problem }),
+    }
 }
 
 /// One key of a clients' file.
@@ -421,22 +446,27 @@ mod tests {
         let folder = Folder::new();
         let default = Path::new(TOKEN_KEY_FILE);
         let first = token_keys(folder.path(), default).expect("made");
+        first.keep().expect("kept");
         let again = token_keys(folder.path(), default).expect("read");
-        assert_eq!((&first[0].id, first[0].secret), (&again[0].id, again[0].secret));
+        again.keep().expect("kept already");
+        let of = |made: &TokenKeys| (made.keys[0].id.clone(), made.keys[0].secret);
+        assert_eq!(of(&first), of(&again));
         let path = folder.path().join(TOKEN_KEY_FILE);
         assert_eq!(mode(&path), 0o600);
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).expect("chmod");
-        let refused = token_keys(folder.path(), default).expect_err("too open");
+        let refused = token_keys(folder.path(), default)
+            .map(drop)
+            .expect_err("too open");
         assert!(refused.to_string().contains("chmod 600"), "{refused}");
         // A shared file is never made by itself.
         let shared = folder.path().join("shared.key");
-        let refused = token_keys(folder.path(), &shared).expect_err("missing");
+        let refused = token_keys(folder.path(), &shared).map(drop).expect_err("missing");
         assert!(refused.to_string().contains("token_key_file"), "{refused}");
         assert!(!shared.exists());
         std::fs::rename(&path, &shared).expect("moved");
         std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o600)).expect("chmod");
         let moved = token_keys(folder.path(), &shared).expect("read");
-        assert_eq!(moved[0].id, first[0].id);
+        assert_eq!(moved.keys[0].id, first.keys[0].id);
     }
 
     #[test]

@@ -36,10 +36,7 @@ pub enum StartError {
 /// [`StartError`].
 pub async fn start(data: &Path, settings: &config::Lab) -> Result<Lab, StartError> {
     let folder = data.join(LAB_FOLDER);
-    std::fs::create_dir_all(&folder).map_err(|source| FileError::Write {
-        path: folder.clone(),
-        source,
-    })?;
+    files::folder(&folder)?;
     let token = token(&folder)?;
     let mut options = LabOptions::new(folder, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
     options.today = today(&settings.today)?;

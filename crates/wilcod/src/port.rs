@@ -18,6 +18,10 @@ use tokio::sync::{Semaphore, watch};
 
 /// How long a connection may take to say its first byte, and a request to say its headers.
 const HEADERS_TIME: Duration = Duration::from_secs(10);
+/// What HTTP/2 begins with (RFC 9113 §3.4).
+const HTTP2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// How long to wait for more of it.
+const PEEK_PAUSE: Duration = Duration::from_millis(10);
 /// How many headers a request may have.
 const HEADERS_MAX: usize = 64;
 /// How many bytes of headers a request may have.
@@ -106,8 +110,8 @@ pub async fn serve(
             let _place = place;
             // The protocol is read off the first bytes, so a connection that never says one would stay for ever.
             if !matches!(
-                tokio::time::timeout(HEADERS_TIME, stream.peek(&mut [0])).await,
-                Ok(Ok(1..))
+                tokio::time::timeout(HEADERS_TIME, says_protocol(&stream)).await,
+                Ok(Ok(true))
             ) {
                 return;
             }
@@ -133,6 +137,22 @@ async fn next(
     Ok((stream, place))
 }
 
+/// Waits until the first bytes tell which protocol is spoken; `false` for a connection that ends before.
+async fn says_protocol(stream: &TcpStream) -> io::Result<bool> {
+    let mut said = [0; HTTP2_PREFACE.len()];
+    loop {
+        let n = stream.peek(&mut said).await?;
+        if n == 0 {
+            return Ok(false);
+        }
+        if n == HTTP2_PREFACE.len() || said[..n] != HTTP2_PREFACE[..n] {
+            return Ok(true);
+        }
+        // Peeking returns at once while the same few bytes wait there.
+        tokio::time::sleep(PEEK_PAUSE).await;
+    }
+}
+
 fn builder() -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
@@ -148,4 +168,33 @@ fn builder() -> Builder<TokioExecutor> {
         .max_header_list_size(HEADER_BYTES_MAX)
         .keep_alive_interval(PING_EVERY);
     builder
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncWriteExt;
+
+    /// Whether the protocol is known once `said` has arrived and no more comes for a while.
+    async fn known(said: &[u8], patience: Duration) -> bool {
+        let (listener, address) = bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.expect("a port");
+        let mut client = TcpStream::connect(address).await.expect("connects");
+        let (stream, _) = listener.accept().await.expect("accepted");
+        client.write_all(said).await.expect("sent");
+        tokio::select! {
+            told = says_protocol(&stream) => told.expect("open"),
+            // Patient where an answer is due, as machines can be slow.
+            () = tokio::time::sleep(patience) => false,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_begins_like_both_protocols_is_not_let_in_yet() {
+        for early in [&b""[..], b"P", b"PRI * HTTP/2.0\r\n"] {
+            assert!(!known(early, Duration::from_millis(200)).await, "{early:?}");
+        }
+        for told in [&b"POST"[..], b"G", HTTP2_PREFACE] {
+            assert!(known(told, Duration::from_secs(60)).await, "{told:?}");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! `DIR/run.json`: where the running daemon is found, for scripts. It is there while the daemon answers.
+//! `DIR/run.json`: where the running daemon is found, for scripts of the same user. It is there while the daemon answers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub fn write(data: &Path, url: &str, lab_url: Option<&str>) -> Result<(), FileEr
     };
     // Two strings and a number always serialise.
     let text = serde_json::to_string(&run).unwrap_or_default();
-    files::write_whole(&path(data), 0o644, &format!("{text}\n"))
+    files::write_whole(&path(data), 0o600, &format!("{text}\n"))
 }
 
 /// Removes it, also one that a killed daemon left behind.

@@ -52,10 +52,12 @@ pub struct ServeOptions {
     pub config: Option<PathBuf>,
     /// The database that keeps the acts, instead of the configured one or the data folder.
     pub database: Option<DatabaseUrl>,
-    /// A folder of profiles that take the place of the built-in ones of the same name.
+    /// A folder of profiles (`<name>.json`) instead of the built-in ones.
     pub profiles: Option<PathBuf>,
     /// Serve although open acts need what is no longer configured.
     pub orphan: bool,
+    /// An operator has seen that the clock was set back.
+    pub accept_clock: bool,
     /// How long running acts get to end; `None` for the configured time.
     pub grace: Option<Duration>,
 }
@@ -71,6 +73,7 @@ impl ServeOptions {
             database: None,
             profiles: None,
             orphan: false,
+            accept_clock: false,
             grace: None,
         }
     }
@@ -164,12 +167,36 @@ pub async fn start(options: ServeOptions) -> Result<Running, StartError> {
     let keeper = Arc::clone(&opened.keeper);
     // The folder is ours from here on; a run.json still there is from a daemon that was killed.
     run_file::remove(&data);
+    accept_clock(keeper.as_ref(), options.accept_clock);
     match start_on(&options, &data, opened).await {
         Ok(running) => Ok(running),
         Err(error) => {
             keeper.close().await;
             Err(error)
         }
+    }
+}
+
+/// Tells the operator of a clock that was set back, or takes their word that this is right.
+fn accept_clock(keeper: &dyn Keeper, accepted: bool) {
+    // The store bridges a small step by itself.
+    const TOLD_FROM_S: i64 = 60;
+    let behind_s = keeper.clock_behind_s();
+    if behind_s <= TOLD_FROM_S {
+        return;
+    }
+    if accepted {
+        keeper.acknowledge_clock();
+        tracing::warn!(
+            behind_s,
+            "the clock is behind the highest time written; an operator accepts it, time counts on from there"
+        );
+    } else {
+        tracing::error!(
+            behind_s,
+            "the clock is behind the highest time written, and nothing is written until it has caught up: set it right, or \
+             start with --accept-clock"
+        );
     }
 }
 
@@ -196,12 +223,14 @@ async fn start_on(options: &ServeOptions, data: &Path, opened: Opened) -> Result
         keeper: Arc::clone(&keeper),
         adapters,
         profiles: profiles.clone(),
-        token_keys,
+        token_keys: token_keys.keys.clone(),
         chance: Arc::new(Ids::new()?),
         config: config.engine(house, alone, options.orphan),
     };
     let before = served::read(data)?;
     let engine = Engine::start_after(parts, before.as_ref()).await?;
+    // Not before: the engine refuses to start where open acts need a key that is not there.
+    token_keys.keep()?;
     // Before anything can be prepared that needs it.
     served::write(data, &engine.serves(), before.as_ref(), options.orphan)?;
     let app = Arc::new(App::new(engine, identity, Arc::new(profiles)));
@@ -271,6 +300,7 @@ fn router(app: &Arc<App>, config: &Config) -> Result<(Router, Health), StartErro
         Arc::clone(app),
         usize_from(config.server.requests_max),
         u64::from(config.server.request_bytes_max),
+        Duration::from_secs(u64::from(config.server.body_time_s)),
         Duration::from_secs(time_max),
     );
     let (grpc, health) = grpc::router(app, bytes_max)?;

@@ -65,7 +65,7 @@ pub fn write(data: &Path, serves: &Needs, before: Option<&Needs>, orphans: bool)
     };
     // Lists of texts always serialise.
     let text = serde_json::to_string_pretty(&file).unwrap_or_default();
-    files::write_whole(&path, 0o644, &format!("{text}\n"))
+    files::write_whole(&path, 0o600, &format!("{text}\n"))
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use crate::metrics::Verb;
 pub use operator::{purge, release, settle};
 
 /// The longest thread name, in bytes.
-const THREAD_MAX: usize = 256;
+const THREAD_MAX: usize = 200;
 /// The longest token, digest, message id or page token, in bytes.
 const WORD_MAX: usize = 512;
 /// Acts on a page where the caller names no number.

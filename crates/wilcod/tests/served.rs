@@ -1,10 +1,13 @@
 //! The served port itself: what answers on it, to which wire, and within which limits. The stories of payments are
 //! told elsewhere; here a daemon is started in this process, on a folder of its own.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio_stream::StreamExt;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
@@ -91,8 +94,32 @@ impl House {
         (answer.status(), answer.json().await.expect("JSON"))
     }
 
+    /// A request whose body is announced and never sent.
+    async fn half(&self, path: &str, headers: &str) -> Half {
+        let address = self.running.url.trim_start_matches("http://");
+        let mut stream = TcpStream::connect(address).await.expect("connects");
+        let text = format!("POST {path} HTTP/1.1\r\nhost: {address}\r\n{headers}content-length: 9\r\n\r\n");
+        stream.write_all(text.as_bytes()).await.expect("sent");
+        Half(stream)
+    }
+
     async fn end(self) {
         self.running.stop().await;
+    }
+}
+
+/// The connection of a request that stays half.
+struct Half(TcpStream);
+
+impl Half {
+    /// The head of the answer, in small letters.
+    async fn head(&mut self) -> String {
+        let mut text = Vec::new();
+        while !text.windows(4).any(|four| four == b"\r\n\r\n") {
+            let byte = self.0.read_u8().await.expect("an answer");
+            text.push(byte);
+        }
+        String::from_utf8(text).expect("ASCII").to_ascii_lowercase()
     }
 }
 
@@ -345,6 +372,75 @@ async fn one_request_too_many_is_told_to_come_back() {
     house.end().await;
 }
 
+/// Whoever sends half a request without a key is sent away at once, and takes nobody's place.
+#[tokio::test]
+async fn a_key_is_asked_for_before_the_body_is_waited_for() {
+    let house = House::new("[server]\nrequests_max = 1\n", "").await;
+    for (path, kind) in [
+        ("/v1/prepare", "application/json"),
+        ("/wilco.v1.Executor/Prepare", "application/grpc"),
+    ] {
+        let mut strangers = Vec::new();
+        for _ in 0..3 {
+            strangers.push(house.half(path, &format!("content-type: {kind}\r\n")).await);
+        }
+        for mut stranger in strangers {
+            let head = stranger.head().await;
+            let refused = head.starts_with("http/1.1 401 ") || head.contains("\r\ngrpc-status: 16\r\n");
+            assert!(refused, "{head}");
+        }
+    }
+    // Two keys are none: somebody before us may have looked at the other one.
+    let (scheduler, viewer) = (house.key("scheduler"), house.key("viewer"));
+    let keys = format!("authorization: Bearer {scheduler}\r\nauthorization: Bearer {viewer}\r\n");
+    let head = house.half("/v1/prepare", &keys).await.head().await;
+    assert!(head.starts_with("http/1.1 401 "), "{head}");
+
+    let (status, body) = house.post("/v1/prepare", &json!({"ho": HO})).await;
+    assert_eq!(status, StatusCode::OK, "{body}");
+    house.end().await;
+}
+
+/// Half a body holds its place for as long as a body may take, and no longer.
+#[tokio::test]
+async fn a_body_that_does_not_come_is_given_up() {
+    let house = House::new("[server]\nrequests_max = 2\nbody_time_s = 1\n", "").await;
+    let key = format!("authorization: Bearer {}\r\n", house.key("scheduler"));
+    let grpc = "content-type: application/grpc\r\n";
+    for (path, headers, needle) in [
+        ("/v1/prepare", key.as_str(), "http/1.1 429 "),
+        ("/validate", "", "http/1.1 429 "),
+        ("/wilco.v1.Protocol/Digest", grpc, "\r\ngrpc-status: 8\r\n"),
+    ] {
+        let head = house.half(path, headers).await.head().await;
+        assert!(head.contains(needle), "{path}: {head}");
+        assert!(
+            head.contains("retry-after: 1\r\n") || headers == grpc,
+            "{path}: {head}"
+        );
+    }
+    house.end().await;
+}
+
+/// What is open to everyone has half of the places: half-sent requests to it keep nobody with a key out.
+#[tokio::test]
+async fn who_needs_no_key_leaves_room_for_those_with_one() {
+    let house = House::new("[server]\nrequests_max = 2\nbody_time_s = 600\n", "").await;
+    let _stranger = house.half("/validate", "").await;
+    // Until it is inside: from then on there is no room for another one.
+    loop {
+        let (status, body) = house.post("/validate", &json!({"line": HO})).await;
+        if status == StatusCode::TOO_MANY_REQUESTS {
+            assert_eq!(body["reason"], "BUSY");
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    let (status, body) = house.post("/v1/prepare", &json!({"ho": HO})).await;
+    assert_eq!(status, StatusCode::OK, "{body}");
+    house.end().await;
+}
+
 /// Paths and methods nobody takes are told apart, and so are the wires.
 #[tokio::test]
 async fn what_does_not_exist_is_said_in_the_callers_own_wire() {
@@ -355,6 +451,20 @@ async fn what_does_not_exist_is_said_in_the_callers_own_wire() {
         body["error"].as_str().is_some_and(|e| e.contains("/v2/prepare")),
         "{body}"
     );
+    for path in ["/v1/threads/%ff", "/v1/acts/%ff"] {
+        let answer = reqwest::Client::new()
+            .get(format!("{}{path}", house.running.url))
+            .bearer_auth(house.key("scheduler"))
+            .send()
+            .await
+            .expect("an answer");
+        assert_eq!(answer.status().as_u16(), 422, "{path}");
+        let body: Value = answer.json().await.expect("JSON");
+        assert_eq!(
+            (&body["reason"], &body["field"]),
+            (&json!("MALFORMED"), &json!("path"))
+        );
+    }
     let answer = reqwest::get(format!("{}/v1/prepare", house.running.url))
         .await
         .expect("an answer");
@@ -554,40 +664,75 @@ async fn a_purge_is_an_operators_and_never_of_today() {
     house.end().await;
 }
 
-/// A daemon that lost what open acts need says so; one that has it all need not look at every act.
+/// In a folder that others may look into, what the daemon makes is its owner's alone.
 #[tokio::test]
-async fn what_open_acts_need_is_looked_for_when_something_is_gone() {
+async fn what_is_made_is_the_owners_alone() {
+    let folder = Folder(std::env::temp_dir().join(format!("wilcod-served-{}", uuid())));
+    std::fs::create_dir(&folder.0).expect("a folder");
+    std::fs::set_permissions(&folder.0, std::fs::Permissions::from_mode(0o755)).expect("chmod");
+    // As at a first start, with the lab.
+    let running = wilcod::start(ServeOptions::new(&folder.0)).await.expect("starts");
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(&folder.0).expect("reads") {
+        let entry = entry.expect("reads");
+        let mode = entry.metadata().expect("there").permissions().mode();
+        let name = entry.file_name().into_string().expect("UTF-8");
+        assert_eq!(mode & 0o077, 0, "{name}: {mode:o}");
+        names.push(name);
+    }
+    for name in [
+        "wilco.sqlite",
+        "wilco.sqlite-wal",
+        "wilco.sqlite-shm",
+        "lab",
+        "run.json",
+        "wilcod.toml",
+    ] {
+        assert!(names.iter().any(|n| n == name), "{name} in {names:?}");
+    }
+    running.stop().await;
+}
+
+/// Open acts need the key their tokens were made with: without it nothing starts, and nothing takes its place.
+#[tokio::test]
+async fn a_lost_token_key_is_missed_by_name() {
     let house = House::new("", "").await;
-    let ho = HO.replace("paid=20261002", &format!("paid={}", today()));
-    let (_, stated) = house.post("/v1/prepare", &json!({ "ho": ho })).await;
-    assert_eq!(stated["act"]["state"], "prepared");
+    let (status, body) = house.post("/v1/prepare", &json!({"ho": HO})).await;
+    assert_eq!(status, StatusCode::OK, "{body}");
     let served: Value = serde_json::from_str(&read(&house.folder.0, "served.json")).expect("JSON");
     assert_eq!(served["adapters"], json!(["sim"]));
     let House { running, folder } = house;
     running.stop().await;
-
-    let key = folder.0.join("token.key");
-    let kept = std::fs::read_to_string(&key).expect("reads");
+    let path = folder.0.join("token.key");
+    let kept = read(&folder.0, "token.key");
     let id = kept
         .lines()
-        .last()
-        .and_then(|l| l.split(' ').next())
-        .expect("an id")
-        .to_owned();
-    std::fs::remove_file(&key).expect("removed");
-    let refused = wilcod::start(ServeOptions::new(&folder.0)).await.map(|_| ());
-    let refused = refused.expect_err("its token cannot be given again").to_string();
-    assert!(refused.contains(&format!("token key {id}")), "{refused}");
+        .find_map(|line| line.split_once(' ').filter(|(id, _)| *id != "#"))
+        .expect("a key")
+        .0;
+    std::fs::remove_file(&path).expect("removed");
 
-    // Put back beside the new one, everything is there.
-    let new = std::fs::read_to_string(&key).expect("reads");
-    std::fs::write(&key, format!("{new}{kept}")).expect("written");
+    for _ in 0..2 {
+        let refused = wilcod::start(ServeOptions::new(&folder.0))
+            .await
+            .map(|_| ())
+            .expect_err("the key is lost")
+            .to_string();
+        assert!(
+            refused.contains(&format!("token key {id}")) && refused.contains("token.key"),
+            "{refused}"
+        );
+        assert!(!refused.contains('\n') && !path.exists(), "{refused}");
+    }
+    // Put back, it serves the same token.
+    std::fs::write(&path, &kept).expect("written");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("chmod");
     let running = wilcod::start(ServeOptions::new(&folder.0)).await.expect("starts");
     let house = House { running, folder };
-    let (_, again) = house.post("/v1/prepare", &json!({ "ho": ho })).await;
+    let (_, again) = house.post("/v1/prepare", &json!({"ho": HO})).await;
     assert_eq!(
         (&again["token"], &again["replayed"]),
-        (&stated["token"], &json!(true))
+        (&body["token"], &json!(true))
     );
     house.end().await;
 }

@@ -183,7 +183,7 @@ async fn past_the_keys_window_a_used_consent_stays_in_doubt_and_nothing_is_sent(
     scene.fault(armed.0, armed.1, 1, 0.0).await;
     let found = scene.bank.lookup(job.act_id, &frozen, job.now).await;
     assert!(
-        matches!(&found, Found::Unknown(text) if text.contains("an order exists")),
+        matches!(&found, Found::Exists(text) if text.contains("an order exists")),
         "{found:?}"
     );
     let faults = scene.get("/lab/faults").await;

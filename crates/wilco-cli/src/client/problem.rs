@@ -164,15 +164,16 @@ fn next_step(reason: &str) -> Option<&'static str> {
         "CONFIRMATION_REQUIRED" => "confirm with an AN line: --confirmation",
         "DIGEST_STALE" => "check the current statement, and confirm that one",
         "HANDOFF_CONFLICT" => "give the new handoff an id of its own",
-        "EXPIRED" | "CANCELLED" | "REFUSED" | "SUPERSEDED" => {
+        "CANCELLED" | "REFUSED" | "SUPERSEDED" => {
             "it is closed; hand off anew under a new id if it is still wanted"
         }
         "HELD" => {
             "it cannot be confirmed. A likely twin is released by an operator (wilco release ACT); anything else: cancel it, \
              and hand off anew from the record"
         }
-        "LAPSED" => "prepare it again: the next statement has a new token",
-        "LIMIT" | "NOT_APPROVED" => "have it approved, then confirm again",
+        "EXPIRED" | "LAPSED" => "prepare the same handoff again: the next statement has a new token",
+        "NOT_APPROVED" => "have it approved, then confirm again",
+        "LIMIT" => "a limit forbids it: the message says which",
         "HALTED" | "ADAPTER_DOWN" | "STORE_DOWN" => "ask again with the same request: it is answered once",
         "BUSY" => "ask again with the same request",
         _ => return None,

@@ -2,6 +2,7 @@
 //! forgotten, and nothing of it breaks the thread.
 
 use super::*;
+use crate::act::Closed;
 use crate::act::{Lapse, Verdict};
 use crate::testing::{
     CONFIRMATION, HO, NOON, a_prepared_act, an_act, an_executing_act, an_offer, profiles, thread_lines,

@@ -172,7 +172,7 @@ fn the_digest_comes_before_the_stage_and_the_stage_before_the_confirmation() {
     let (digest, _) = right();
     let cases = [
         (Stage::Held(held.clone()), Reason::Held),
-        (Stage::Lapsed(an_offer(), Lapse::Expired), Reason::Lapsed),
+        (Stage::Lapsed(an_offer(), Lapse::Expired), Reason::Expired),
         (Stage::Lapsed(an_offer(), Lapse::Declined), Reason::Lapsed),
     ];
     for (stage, reason) in cases {
@@ -286,6 +286,11 @@ fn a_yes_to_other_values_than_those_stated_is_no_yes() {
         ("amt=5100.00", "amt"),
         ("acct=40-12-88/61102983", "acct"),
         ("item=inv:OTHER", "item"),
+        // What pays is stated too, and what was never stated cannot be confirmed.
+        ("x_dbtr=99-99-99/99999999", "x_dbtr"),
+        ("x_cop=no_match", "x_cop"),
+        ("dec=HOLD", "dec"),
+        ("net=1.00", "net"),
     ] {
         let refused = refusal(&act, 1, &digest, &with(slot));
         assert_eq!(refused.reason, Reason::Malformed);
@@ -402,4 +407,30 @@ fn the_claim_names_its_owner_and_is_looked_at_again_when_it_should_be_over() {
     assert_eq!(change.act.due_at(), Some(now.plus_seconds(30)));
     assert_eq!(execution.progress.over_since, None, "the call is not over yet");
     assert_eq!(change.act.act_id, ActId::new(NOON, [9; 10]));
+}
+
+#[test]
+fn a_statement_is_confirmed_under_the_profile_it_was_made_under() {
+    let stated_under = |digest: &str| {
+        let mut offer = an_offer();
+        offer.frozen.profile_digest = digest.to_owned();
+        Act {
+            stage: Stage::Prepared(offer),
+            ..a_prepared_act()
+        }
+    };
+    let (digest, confirmation) = right();
+    let profiles = crate::testing::profiles();
+    let current = profiles.get("pay").expect("pay").digest();
+    assert!(matches!(
+        ask(&stated_under(current), 1, &digest, confirmation),
+        Ok(Next::Claim(_))
+    ));
+    let refused = refusal(&stated_under("another"), 1, &digest, confirmation);
+    assert_eq!(refused.reason, Reason::Lapsed);
+    assert!(
+        refused.text.contains("profile pay has changed"),
+        "{}",
+        refused.text
+    );
 }

@@ -333,7 +333,7 @@ fn a_reissue_that_names_an_unconfirmed_statement_takes_its_place_and_a_confirmed
 }
 
 #[test]
-fn nobody_supersedes_the_handoff_of_another_sender() {
+fn what_is_another_senders_is_like_what_is_not_there() {
     let stranger = Handoff {
         id: "auditor-1".into(),
         sender: "auditor".into(),
@@ -342,8 +342,42 @@ fn nobody_supersedes_the_handoff_of_another_sender() {
     let target = a_prepared_act();
     for (re, body) in [("payer-101", an_offer().statement), ("scheduler-1", HO.into())] {
         let verdict = reissue(&stranger, re, &target, Some(&body));
-        assert!(matches!(verdict, Reissue::Refuse("PERM", _)), "{re}: {verdict:?}");
+        assert_eq!(verdict, Reissue::Unrelated, "{re}");
     }
+}
+
+#[test]
+fn a_statement_is_superseded_once() {
+    let again = Handoff {
+        id: "scheduler-9".into(),
+        ..an_act().handoff
+    };
+    let by_first = superseded(&profiles(), &a_prepared_act(), "scheduler-8", NOON).expect("a UN");
+    let verdict = reissue(&again, "payer-101", &by_first.act, Some(&an_offer().statement));
+    assert!(matches!(verdict, Reissue::Refuse("DUP", _)), "{verdict:?}");
+}
+
+#[test]
+fn a_handoff_cannot_put_words_into_our_mouth() {
+    let line = HO.replace(
+        "rb=exec",
+        "rb=exec+x_cop+x_note x_cop=match x_note=mine x_tok=forged",
+    );
+    let act = Act {
+        handoff: Handoff {
+            line,
+            ..an_act().handoff
+        },
+        ..an_act()
+    };
+    let frozen = crate::testing::a_frozen();
+    let end = NOON.plus_seconds(300);
+    let offer = state(&profiles(), &act, "payer-101", frozen, NOON, end, Vec::new()).expect("a statement");
+    assert!(!offer.statement.contains("x_cop="), "{}", offer.statement);
+    assert!(!offer.statement.contains("forged"), "{}", offer.statement);
+    assert!(offer.statement.contains("x_note=mine"), "{}", offer.statement);
+    // It asked for a word nobody could give: held.
+    assert!(!offer.problems.is_empty());
 }
 
 #[test]

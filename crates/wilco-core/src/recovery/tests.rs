@@ -428,7 +428,7 @@ fn nothing_is_over_while_another_silent_owner_or_the_holder_may_be_calling() {
     );
     // The holder sends the same bytes again, goes silent too, and a third daemon takes over.
     let calling = |act: &Act| {
-        let change = reclaim(act, &a_contract(), &bearer(act), 30, at(60)).expect("claimed again");
+        let change = reclaim(act, &enforced(), &bearer(act), 30, at(60)).expect("claimed again");
         Act {
             version: act.version + 1,
             ..change.act
@@ -466,7 +466,7 @@ fn taking_over_from_a_silent_resender_does_not_end_its_call_with_ones_own() {
         Fate::Silent,
         50,
     );
-    let change = reclaim(&lost, &a_contract(), &bearer(&lost), 30, at(60)).expect("claimed again");
+    let change = reclaim(&lost, &enforced(), &bearer(&lost), 30, at(60)).expect("claimed again");
     let back = taken(
         &Act {
             version: lost.version + 1,
@@ -500,6 +500,14 @@ fn orphaned() -> Act {
     told(&act, &absent(60), 60)
 }
 
+/// A counterparty that never does the same bytes twice.
+fn enforced() -> Contract {
+    Contract {
+        identity: Identity::Enforced,
+        ..a_contract()
+    }
+}
+
 fn may(act: &Act, identity: Identity, second: i64) -> bool {
     let contract = Contract {
         identity,
@@ -513,9 +521,29 @@ fn the_same_bytes_go_again_only_where_the_counterparty_enforces_their_identity()
     let act = orphaned();
     assert!(may(&act, Identity::Enforced, 60));
     assert!(!may(&act, Identity::None, 60));
+    assert!(
+        !may(&act, Identity::Window(100), 60),
+        "a paused call outlives the key"
+    );
+}
+
+#[test]
+fn a_key_that_is_forgotten_protects_where_late_bytes_are_refused_before_that() {
+    let may = |key_s: u32, refused_s: u32, second: i64| {
+        let contract = Contract {
+            identity: Identity::Window(key_s),
+            late_send: LateSend::RefusedAfter(refused_s),
+            ..a_contract()
+        };
+        may_resend(&orphaned(), &contract, at(second))
+    };
     // The window counts from the claim (second 10), and ends to the instant.
-    assert!(may(&act, Identity::Window(100), 109));
-    assert!(!may(&act, Identity::Window(100), 110));
+    assert!(may(100, 100, 109));
+    assert!(!may(100, 100, 110));
+    assert!(
+        !may(100, 101, 60),
+        "late bytes are still taken when the key is forgotten"
+    );
 }
 
 #[test]
@@ -523,8 +551,8 @@ fn the_same_bytes_never_go_at_or_after_the_last_moment_of_the_act() {
     let act = orphaned();
     let last = act.execution().expect("claimed").claim.not_after;
     let before = Timestamp(last.0 - 1);
-    assert!(may_resend(&act, &a_contract(), before));
-    assert!(!may_resend(&act, &a_contract(), last));
+    assert!(may_resend(&act, &enforced(), before));
+    assert!(!may_resend(&act, &enforced(), last));
 }
 
 #[test]
@@ -555,7 +583,7 @@ fn the_same_bytes_go_only_where_looking_alone_can_never_settle_it() {
 #[test]
 fn a_resend_is_claimed_under_a_new_epoch_and_the_old_last_moment() {
     let act = orphaned();
-    let change = reclaim(&act, &a_contract(), &bearer(&act), 30, at(61)).expect("claimed again");
+    let change = reclaim(&act, &enforced(), &bearer(&act), 30, at(61)).expect("claimed again");
     assert_eq!(change.expect, Expect::Version(act.version));
     assert_eq!(
         change.act.state(),
@@ -586,14 +614,14 @@ fn a_resend_is_not_claimed_by_who_lost_the_claim_nor_where_it_may_not_go() {
         epoch: 1,
         ..bearer(&act)
     };
-    assert_eq!(reclaim(&act, &a_contract(), &stale, 30, at(61)), None);
+    assert_eq!(reclaim(&act, &enforced(), &stale, 30, at(61)), None);
     let none = Contract {
         identity: Identity::None,
         ..a_contract()
     };
     assert_eq!(reclaim(&act, &none, &bearer(&act), 30, at(61)), None);
     assert_eq!(
-        reclaim(&act, &a_contract(), &bearer(&act), 30, at(3_600)),
+        reclaim(&act, &enforced(), &bearer(&act), 30, at(3_600)),
         None,
         "decided at the store's instant: it may be too late by then"
     );

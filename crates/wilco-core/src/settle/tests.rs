@@ -2,6 +2,7 @@
 //! proved away, and every cancel that waited is answered with the truth.
 
 use super::*;
+use crate::act::OpenCall;
 use crate::act::WaitingCancel;
 use crate::contract::{Identity, LateSend, LookupBy};
 use crate::testing::{
@@ -653,6 +654,33 @@ fn what_a_former_owner_reports_is_left_for_the_holder_and_changes_no_state() {
 }
 
 #[test]
+fn what_was_refused_had_been_taken_on_and_saying_so_late_contradicts_nothing() {
+    let verdict = |act: &Act, news: &News| closed_of(&kept(act, news)).verdict;
+    let seen_there = [
+        News::Accepted(shown()),
+        News::LookupExists("it stands there".into()),
+    ];
+    let refused = apply(
+        &an_executing_act(),
+        &News::Refused("insufficient funds".into()),
+        20,
+    );
+    let never_left = apply(&an_executing_act(), &no(), 20);
+    for seen in &seen_there {
+        assert_eq!(verdict(&refused, seen), None, "{seen:?}");
+        assert_eq!(
+            verdict(&never_left, seen),
+            Some(Verdict::Contradicted),
+            "{seen:?}"
+        );
+    }
+    for act in [&refused, &never_left] {
+        let carried_out = News::Executed(shown());
+        assert_eq!(verdict(act, &carried_out), Some(Verdict::Contradicted));
+    }
+}
+
+#[test]
 fn a_former_owners_no_is_about_its_own_call_and_proves_nothing() {
     for news in [no(), News::CallUnknown("?".into()), absent(90)] {
         let act = held_by("here.1", 2);
@@ -861,4 +889,72 @@ fn a_persons_word_on_death_cannot_shorten_a_window_that_is_known() {
     let early = word_on(&over(), true, 79).expect_err("over at 20, a window of 60");
     assert_eq!(early.retry_after_s, Some(2));
     assert!(word_on(&over(), true, 80).is_ok());
+}
+
+// ---- what was seen once, and what is looked at again
+
+#[test]
+fn what_was_seen_at_the_counterparty_is_never_absent_again() {
+    let seen = apply(&over(), &News::LookupExists("consent is Consumed".into()), 21);
+    assert_eq!(seen.state(), State::InDoubt);
+    let mut act = seen.clone();
+    for second in [30, 100, 200, 400, 4_000] {
+        act = apply(&act, &absent(second), second);
+        assert_eq!(act.state(), State::InDoubt, "at {second}: still in doubt");
+    }
+    let refused =
+        word(&act, false, 100_000).expect_err("a person must name the order to say it came to nothing");
+    assert!(refused.text.contains("consent-1"), "{}", refused.text);
+    assert!(word(&act, true, 100_000).is_ok());
+    let asked = "the bank says that the order of consent-1 was refused";
+    let said = Word {
+        done: false,
+        evidence: asked,
+        operator: "duty",
+        owner_dead: false,
+    };
+    let settled = settled_by_operator(&profiles(), &act, &a_contract(), &said, at(100_000)).expect("settled");
+    assert_eq!(settled.act.state(), State::Failed);
+}
+
+#[test]
+fn a_close_concluded_from_lookups_is_looked_at_again_and_contradicted_by_what_turns_up() {
+    let failed = apply(&apply(&over(), &absent(21), 21), &absent(81), 81);
+    assert_eq!(failed.state(), State::Failed);
+    let due = failed.due_at().expect("looked at again");
+    assert!(due > at(81));
+    let looked = audited(&failed, &a_contract(), due).expect("under audit").act;
+    assert!(looked.due_at().is_some_and(|next| next > due), "later and later");
+    assert_eq!(looked.closed().map(|c| &c.line), failed.closed().map(|c| &c.line));
+    for news in [
+        News::Executed(shown()),
+        News::Accepted(shown()),
+        News::LookupExists("there".into()),
+    ] {
+        assert!(contradicts(&looked, &news, &mine()));
+        let marked = evidence(&looked, &news, &mine(), at(99)).act;
+        let closed = marked.closed().expect("closed");
+        assert_eq!(closed.verdict, Some(Verdict::Contradicted));
+        assert_eq!(
+            closed.line,
+            failed.closed().expect("closed").line,
+            "the line stands"
+        );
+        assert_eq!(marked.due_at(), None);
+    }
+    let mut act = looked;
+    for _ in 0..20 {
+        let Some(due) = act.due_at() else { break };
+        act = audited(&act, &a_contract(), due).expect("under audit").act;
+    }
+    assert_eq!(act.due_at(), None, "an audit ends");
+}
+
+#[test]
+fn what_the_counterparty_refused_in_words_needs_no_audit() {
+    let news = News::NotDone {
+        why: "ERR",
+        text: "no funds".into(),
+    };
+    assert_eq!(apply(&an_executing_act(), &news, 20).due_at(), None);
 }

@@ -1,6 +1,8 @@
 //! A house to tell stories in: an engine on a keeper in memory, a bank that does as it is told, a clock moved by hand
 //! and chance that is seeded.
 //!
+//! With `WILCO_STORIES_ON=sqlite` the same houses stand on SQLite, each in a folder of its own; it takes minutes then.
+//!
 //! The bank's own book ([`Bank::sendings`], [`Bank::landed`]) is the judge of what happened, never the engine's word.
 
 #![allow(dead_code)] // each test target uses a part of it
@@ -21,7 +23,7 @@ use wilco_engine::{
     ActRef, Caller, CancelRequest, Cancelled, Chance, CommitRequest, Committed, Config, Engine, Needs, Parts,
     PrepareRequest, Prepared, Role, SettleRequest, Settled, StartError,
 };
-use wilco_store::MemoryKeeper;
+use wilco_store::{MemoryKeeper, SqliteKeeper, SqliteOptions};
 
 /// 2026-10-02T12:00:00Z.
 pub const NOON: Timestamp = Timestamp(1_790_942_400_000_000);
@@ -103,14 +105,33 @@ impl Plan {
         }
     }
 
-    pub async fn try_build(self) -> Result<House, StartError> {
+    pub async fn try_build(mut self) -> Result<House, StartError> {
+        let folder = match std::env::var("WILCO_STORIES_ON") {
+            Ok(on) if on == "sqlite" => Some(self.on_sqlite().await),
+            _ => None,
+        };
         let mut house = House {
             engine: start(&self, self.seed, None).await?,
             plan: self,
             starts: 1,
+            _folder: folder,
         };
         house.plan.seed += 1;
         Ok(house)
+    }
+
+    async fn on_sqlite(&mut self) -> Folder {
+        static HOUSES: AtomicU64 = AtomicU64::new(0);
+        let name = format!(
+            "wilco-story-{}-{}",
+            std::process::id(),
+            HOUSES.fetch_add(1, Ordering::SeqCst)
+        );
+        let folder = Folder(std::env::temp_dir().join(name));
+        let options = SqliteOptions::new(&folder.0, self.clock.clone());
+        let keeper = SqliteKeeper::open(options).await.expect("SQLite opens");
+        self.keeper = FaultyKeeper::new(Arc::new(keeper));
+        folder
     }
 
     pub async fn build(self) -> House {
@@ -175,11 +196,21 @@ pub fn in_house(mut plan: Plan, name: &str) -> Plan {
     plan
 }
 
+/// A private folder, gone with its house.
+struct Folder(std::path::PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
 /// An engine and what stands around it.
 pub struct House {
     pub engine: Arc<Engine>,
     pub plan: Plan,
     starts: u64,
+    _folder: Option<Folder>,
 }
 
 pub async fn house() -> House {
@@ -358,10 +389,19 @@ impl House {
     }
 
     pub async fn settle(&self, act_id: ActId, done: bool) -> Result<Settled, Refusal> {
+        // Who says that it came to nothing must name the order that was asked about.
+        let act = self.act(act_id).await;
+        let name = act
+            .execution()
+            .and_then(|e| e.progress.receipt.clone().or(e.offer.frozen.placed.clone()));
+        let evidence = format!(
+            "seen in the bank's own screen by duty: {}",
+            name.unwrap_or_else(|| act_id.to_string())
+        );
         let request = SettleRequest {
             act_id,
             done,
-            evidence: "seen in the bank's own screen by duty".into(),
+            evidence,
             owner_dead: false,
         };
         self.engine.settle(&duty(), request).await

@@ -489,3 +489,25 @@ async fn evidence_that_contradicts_a_close_is_kept_and_never_replaces_it() {
     );
     house.assert_thread_is_sound().await;
 }
+
+#[tokio::test]
+async fn a_call_that_runs_past_its_deadline_is_left_alone_and_nobody_speaks_for_it() {
+    let house = house().await;
+    house.bank().shut();
+    let prepared = house.prepare(&ho(1)).await;
+    let act_id = prepared.act.act_id;
+    house.commit(brief(yes(&prepared, 2))).await;
+    eventually(async || (locked(&house.bank().executes).len() == 1).then_some(())).await;
+    for _ in 0..5 {
+        house.clock().advance(600);
+        settle_down().await;
+    }
+    let act = house.act(act_id).await;
+    assert_eq!(act.state(), State::Executing, "a passed deadline proves nothing");
+    assert_eq!(act.execution().and_then(|e| e.progress.over_since), None);
+    assert_eq!(house.bank().asked.load(Ordering::SeqCst), 0);
+    assert!(house.settle(act_id, false).await.is_err());
+    house.bank().open();
+    let done = house.until(act_id, State::Done).await;
+    assert_eq!(done.closed().and_then(|c| c.verdict), Some(Verdict::Match));
+}

@@ -80,6 +80,32 @@ async fn everyone_sees_their_own_and_what_is_not_yours_is_unknown() {
     let nowhere = house.engine.thread(&sender("auditor"), "nowhere", None).await;
     assert_eq!(thread.expect_err("not theirs"), nowhere.expect_err("unknown"));
     assert!(house.engine.thread(&scheduler(), "scheduler", None).await.is_ok());
+
+    // In a thread that several share, each sees its own lines; whoever watches over all sees them all.
+    let guest = ho_of("auditor", 7);
+    house
+        .prepare_as(&sender("auditor"), "scheduler", &guest)
+        .await
+        .expect("prepared");
+    let shown = async |caller: &wilco_engine::Caller| {
+        let view = house.engine.thread(caller, "scheduler", None).await;
+        let view = view.expect("a thread");
+        assert_eq!(view.problems, []);
+        view.lines
+    };
+    assert!(
+        shown(&scheduler())
+            .await
+            .iter()
+            .all(|line| !line.contains("auditor"))
+    );
+    assert!(
+        shown(&sender("auditor"))
+            .await
+            .iter()
+            .all(|line| !line.contains("scheduler"))
+    );
+    assert_eq!(shown(&duty()).await.len(), 4);
 }
 
 #[tokio::test(start_paused = true)]
@@ -269,7 +295,7 @@ async fn a_lost_server_key_keeps_the_engine_from_starting_while_a_token_needs_it
     house.plan.keys = vec![key(2)];
     let refused = house.try_restart().await.expect_err("the key is gone");
     assert!(
-        matches!(&refused, StartError::Orphans(what) if what == "token key k1"),
+        matches!(&refused, StartError::Orphans(what) if what == "token key k1 (its line in token.key)"),
         "{refused}"
     );
     house.plan.keys = vec![key(2), key(1)];
@@ -401,4 +427,40 @@ async fn the_narrower_of_the_frozen_and_the_current_contract_decides() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     house.until(prepared.act.act_id, State::Failed).await;
+}
+
+#[tokio::test]
+async fn a_full_counterparty_takes_no_claim_and_a_full_house_no_new_work() {
+    for full in ["the bank", "the house"] {
+        let mut plan = Plan::new();
+        if full == "the bank" {
+            plan.banks[0]
+                .concurrency
+                .store(2, std::sync::atomic::Ordering::SeqCst);
+        } else {
+            plan.config.concurrency = 2;
+        }
+        let house = plan.build().await;
+        let mut prepared = Vec::new();
+        for n in [1, 3, 5] {
+            prepared.push(house.prepare(&ho(n)).await);
+        }
+        house.bank().shut();
+        for (prepared, n) in prepared.iter().zip([2, 4]) {
+            house.commit(brief(yes(prepared, n))).await;
+        }
+        // No place comes free: it is told so before anything is claimed.
+        let (commit, handoff) = (house.try_commit(yes(&prepared[2], 6)), ho(7));
+        let (busy, also_busy) = tokio::join!(commit, house.try_prepare(&handoff));
+        assert_eq!(busy.expect_err("busy").reason, Reason::Busy, "{full}");
+        assert_eq!(also_busy.expect_err("busy").reason, Reason::Busy, "{full}");
+        assert_eq!(
+            house.state(prepared[2].act.act_id).await,
+            State::Prepared,
+            "{full}"
+        );
+        assert_eq!(locked(&house.bank().executes).len(), 2, "{full}");
+        house.bank().open();
+        assert_eq!(house.commit(yes(&prepared[2], 6)).await.act.state(), State::Done);
+    }
 }

@@ -31,6 +31,13 @@ fn without_keys(lookup: LookupBy) -> Plan {
     plan
 }
 
+/// A counterparty that never does the same bytes twice, however late they come.
+fn keyed() -> Plan {
+    let plan = Plan::new();
+    locked(&plan.banks[0].contract).identity = Identity::Enforced;
+    plan
+}
+
 /// Two daemons; the first has claimed an act, and is stopped right before its first byte.
 async fn paused(plan: Plan) -> (House, House, Prepared) {
     let (there, here) = two_houses(plan).await;
@@ -295,7 +302,7 @@ async fn an_outcome_after_the_close_contradicts_it_and_is_counted_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_keyed_counterparty_is_sent_the_same_bytes_again_and_does_them_once() {
-    let (there, here, prepared) = taken_over(Plan::new()).await;
+    let (there, here, prepared) = taken_over(keyed()).await;
     let act_id = prepared.act.act_id;
     let done = here.until(act_id, State::Done).await;
     assert_eq!(done.closed().and_then(|c| c.verdict), Some(Verdict::Match));
@@ -346,7 +353,7 @@ async fn where_a_second_sending_could_be_a_second_order_nothing_is_ever_sent_aga
 async fn a_no_to_a_resend_does_not_fail_the_act() {
     for no in [Call::Rejected, Call::NotSent] {
         let (there, here, prepared) = {
-            let (there, here, prepared) = paused(Plan::new()).await;
+            let (there, here, prepared) = paused(keyed()).await;
             here.bank().next(no.clone());
             outlast_the_allowance(&here).await;
             (there, here, prepared)
@@ -372,7 +379,7 @@ async fn a_no_to_a_resend_does_not_fail_the_act() {
 
 #[tokio::test(start_paused = true)]
 async fn after_the_last_moment_of_the_act_it_is_only_looked_up() {
-    let (there, here, prepared) = paused(Plan::new()).await;
+    let (there, here, prepared) = paused(keyed()).await;
     let act_id = prepared.act.act_id;
     let last = there
         .act(act_id)
@@ -411,7 +418,7 @@ async fn what_one_daemon_prepared_another_commits_and_either_answers() {
 
 #[tokio::test(start_paused = true)]
 async fn a_commit_repeated_at_the_other_daemon_joins_the_running_one() {
-    let (there, here, prepared) = paused(Plan::new()).await;
+    let (there, here, prepared) = paused(keyed()).await;
     let joined = {
         let (engine, request) = (here.engine.clone(), yes(&prepared, 2));
         tokio::spawn(async move { engine.commit(&scheduler(), request).await })
@@ -473,7 +480,7 @@ async fn two_daemons_asked_at_once_claim_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cancel_at_the_other_daemon_waits_for_the_truth_too() {
-    let (there, here, prepared) = paused(Plan::new()).await;
+    let (there, here, prepared) = paused(keyed()).await;
     let cancelled = {
         let engine = here.engine.clone();
         let request = wilco_engine::CancelRequest {

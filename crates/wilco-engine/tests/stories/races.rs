@@ -274,3 +274,35 @@ async fn many_cancels_that_wait_do_not_cost_the_outcome() {
     assert_eq!(house.until(prepared.act.act_id, State::Done).await.waiting, []);
     house.assert_thread_is_sound().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn twenty_times_the_same_cancel_is_one_cancel_with_one_answer() {
+    for first_comes in ["the handoff", "the cancel"] {
+        let house = Arc::new(house().await);
+        if first_comes == "the handoff" {
+            house.prepare(&ho(1)).await;
+        }
+        let callers: Vec<_> = (0..20)
+            .map(|_| {
+                let house = Arc::clone(&house);
+                tokio::spawn(async move { house.try_cancel(&cx(2, "scheduler-1")).await })
+            })
+            .collect();
+        let mut heard = HashSet::new();
+        let mut first = 0;
+        for caller in callers {
+            let cancelled = caller.await.expect("no panic").expect("answered");
+            first += usize::from(!cancelled.replayed);
+            heard.insert((cancelled.act.act_id, cancelled.reply));
+        }
+        assert_eq!((heard.len(), first), (1, 1), "{first_comes}: {heard:?}");
+        let cancels = house
+            .lines()
+            .await
+            .iter()
+            .filter(|l| l.starts_with("RW1 CX "))
+            .count();
+        assert_eq!(cancels, usize::from(first_comes == "the handoff"));
+        house.assert_thread_is_sound().await;
+    }
+}

@@ -107,7 +107,7 @@ async fn an_undo_names_exactly_one_dn_of_its_own_senders_in_its_own_thread_and_p
             "exactly one DN",
         ),
         (undo(11, &format!("{dn}+payer-9")), "SCOPE", "exactly one DN"),
-        (undo(12, "payer-777"), "SCOPE", "no line of this thread"),
+        (undo(12, "payer-777"), "SCOPE", "no line of yours in this thread"),
         (undo(13, "scheduler-1"), "SCOPE", "is not a DN"),
         (
             undo(14, &id_of(&prepared.statement)),
@@ -129,7 +129,21 @@ async fn an_undo_names_exactly_one_dn_of_its_own_senders_in_its_own_thread_and_p
         .prepare_as(&sender("auditor"), "scheduler", &theirs)
         .await
         .expect("answered");
-    assert_eq!(why(&refused.reply).0, "PERM");
+    let unknown = house
+        .prepare_as(
+            &sender("auditor"),
+            "scheduler",
+            &theirs
+                .replace("auditor-15", "auditor-17")
+                .replace(&dn, "payer-777"),
+        )
+        .await
+        .expect("answered");
+    assert_eq!(
+        why(&refused.reply).1.replace(&dn, "payer-777"),
+        why(&unknown.reply).1,
+        "another's DN is like none"
+    );
     // In another thread the DN is no line.
     let elsewhere = house
         .prepare_as(&scheduler(), "run-7", &undo(16, &dn))
@@ -242,11 +256,12 @@ async fn nobody_supersedes_anothers_handoff() {
         " from=auditor",
         &format!(" re={} from=auditor", id_of(&prepared.statement)),
     );
-    let refused = house
+    // What is another's is like what is not there: a plain handoff of its own.
+    let own = house
         .prepare_as(&sender("auditor"), "scheduler", &theirs)
         .await
         .expect("answered");
-    assert_eq!(why(&refused.reply).0, "PERM");
+    assert_eq!(own.act.state(), State::Prepared);
     assert_eq!(house.state(prepared.act.act_id).await, State::Prepared);
     house.assert_thread_is_sound().await;
 }
@@ -278,4 +293,25 @@ async fn a_reissue_racing_the_confirmation_leaves_one_of_them() {
         house.assert_thread_is_sound().await;
     }
     println!("{done} done, {superseded} superseded");
+}
+
+#[tokio::test]
+async fn a_successor_whose_statement_ran_out_is_stated_again_and_only_one_succeeds() {
+    let house = house().await;
+    let first = house.prepare(&ho(1)).await;
+    let rb = id_of(&first.statement);
+    let successor = house.prepare(&reissue(2, &rb)).await;
+    assert_eq!(
+        why(&house.prepare(&reissue(3, &rb)).await.reply).0,
+        "DUP",
+        "superseded once"
+    );
+    house.clock().advance(360);
+    let again = house.prepare(&reissue(2, &rb)).await;
+    assert_eq!(
+        (again.act.act_id, again.act.attempt, again.act.state()),
+        (successor.act.act_id, 2, State::Prepared)
+    );
+    assert_eq!(house.commit(yes(&again, 4)).await.act.state(), State::Done);
+    house.assert_thread_is_sound().await;
 }

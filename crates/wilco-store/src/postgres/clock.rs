@@ -22,6 +22,7 @@ pub(super) enum Source {
     /// The database's clock.
     Database(Estimate),
     /// A clock that was handed in, for tests that move it by hand.
+    #[cfg_attr(not(feature = "suite"), expect(dead_code))]
     Given(Arc<dyn Clock>),
 }
 

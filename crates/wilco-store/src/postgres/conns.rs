@@ -1,11 +1,12 @@
 //! Connections: how many there may be, what each must be, and who has one.
 //!
 //! No pool of the database library stands here, for two reasons. A connection is only ever used inside a task that nobody
-//! can cancel, and only comes back when all that was asked on it was answered: so none is ever handed on in the middle of
-//! something, and a transaction that somebody left open cannot swallow another's write. (The library's pool hands on a
-//! connection whose `begin` was cancelled.) And a pool that asks whether a connection is alive before and after each use
-//! costs two round trips, where a write costs one. `WRITE` answers besides whether it was alone in its transaction, and a
-//! write that was not is no write.
+//! can cancel, and only comes back when all that was asked on it was answered and no transaction is open: so none is ever
+//! handed on in the middle of something, and a transaction that somebody left open cannot swallow another's write. (The
+//! library's pool hands on a connection whose `begin` was cancelled.) And a pool that asks whether a connection is alive
+//! before and after each use costs two round trips, where a write costs one.
+//!
+//! For the same reason nothing may stand between this keeper and the server that shares connections by the transaction.
 
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,11 +22,8 @@ use super::{PostgresOptions, sql};
 use crate::StoreError;
 use crate::decode::Columns;
 
-/// How long to wait for a connection to be made.
+/// The most to wait for a connection to be made.
 const CONNECT: Duration = Duration::from_secs(5);
-
-/// How long the answer to a question may take beyond what the server allows it; then the connection counts as lost.
-const GRACE: Duration = Duration::from_secs(5);
 
 /// The oldest server, as it numbers itself.
 const OLDEST_SERVER: i64 = 130_000;
@@ -87,9 +85,12 @@ impl Conns {
                 ),
                 ("default_transaction_isolation", "read committed".to_owned()),
                 ("default_transaction_read_only", "off".to_owned()),
-                // Statements are planned once, perhaps while the tables are empty, and must still walk an index when they
-                // are not.
+                // Statements are planned once, perhaps while the tables are empty, and must still walk an index, in its
+                // order, when they are not.
                 ("enable_seqscan", "off".to_owned()),
+                ("enable_bitmapscan", "off".to_owned()),
+                ("enable_sort", "off".to_owned()),
+                ("enable_incremental_sort", "off".to_owned()),
                 ("enable_hashjoin", "off".to_owned()),
                 ("enable_mergejoin", "off".to_owned()),
                 ("plan_cache_mode", "force_generic_plan".to_owned()),
@@ -103,7 +104,10 @@ impl Conns {
             room: Arc::new(Semaphore::new(most as usize)),
             most,
             wait: options.wait,
-            patience: options.statement_timeout.saturating_add(GRACE),
+            // Half as much again as the server allows itself; then the connection counts as lost.
+            patience: options
+                .statement_timeout
+                .saturating_add(options.statement_timeout / 2),
             well: AtomicBool::new(true),
         })
     }
@@ -148,24 +152,22 @@ impl Conns {
             self.well.store(false, Ordering::Release);
             StoreError::Down(format!("the database cannot be reached: {why}"))
         };
-        let connect = self.options.connect();
-        let mut db = match tokio::time::timeout(CONNECT, connect).await {
-            Ok(Ok(db)) => db,
+        let most = CONNECT.min(self.patience);
+        let connected = tokio::time::timeout(most, async {
+            let mut db = self.options.connect().await?;
+            let row = sqlx::query(sql::CHECK).fetch_one(&mut db).await?;
+            let sent = clock.map(Source::ours);
+            let now = sqlx::query(sql::NOW).fetch_one(&mut db).await?;
+            Ok::<_, sqlx::Error>((db, row, sent, now))
+        });
+        let (db, row, sent, now) = match connected.await {
+            Ok(Ok(connected)) => connected,
             Ok(Err(e)) => return Err(lost(e.to_string())),
-            Err(_) => return Err(lost(format!("no answer in {} s", CONNECT.as_secs()))),
-        };
-        let asked = sqlx::query(sql::CHECK).fetch_one(&mut db);
-        let row = match tokio::time::timeout(CONNECT, asked).await {
-            Ok(Ok(row)) => row,
-            Ok(Err(e)) => return Err(lost(e.to_string())),
-            Err(_) => return Err(lost(format!("no answer in {} s", CONNECT.as_secs()))),
+            Err(_) => return Err(lost(format!("no answer in {most:?}"))),
         };
         let name = check(&row)?;
-        if let Some(clock) = clock {
-            let sent = clock.ours();
-            let row = sqlx::query(sql::NOW).fetch_one(&mut db).await;
-            let now = row.map_err(|e| e.to_string()).and_then(|r| r.number("now"));
-            clock.read(sent, now.map_err(lost)?);
+        if let (Some(clock), Some(sent)) = (clock, sent) {
+            clock.read(sent, now.number("now").map_err(lost)?);
         }
         self.well.store(true, Ordering::Release);
         Ok(Line { db, name })

@@ -5,9 +5,9 @@
 //! not a queue. Instants are the database's (`clock.rs`). A connection that is lost in the middle of a write leaves a
 //! doubt, which `doubt.rs` ends before anybody is answered.
 //!
-//! **Order.** A write that was answered before another was begun has the earlier instant, in whichever daemon. Two that
-//! overlap stand in the order of their instants; so a thread's line may come to stand before one that was already read. Who
-//! must see every line reads the thread from its beginning.
+//! **Order.** What is decided from an act that was read has a later instant than that act, in whichever daemon. Two writes
+//! that overlap stand in the order of their instants; so a thread's line may come to stand before one that was already read.
+//! Who must see every line reads the thread from its beginning.
 
 mod clock;
 mod conns;

@@ -24,16 +24,17 @@ pub(super) fn bound(
     write: &Sealed,
     checked: bool,
 ) -> Result<Query<'static, Postgres, PgArguments>, StoreError> {
-    let changes = write.changes.iter().zip(&write.acts);
+    let mut changes: Vec<_> = write.changes.iter().zip(&write.acts).collect();
+    changes.sort_by_key(|(_, act)| act.act_id);
     let was = |expect: Expect| match expect {
         Expect::Absent => 0,
         Expect::Version(version) => version,
     };
-    let was_head = |(change, _): (&wilco_core::Change, &Act)| match change.expect {
+    let was_head = |(change, _): &(&wilco_core::Change, &Act)| match change.expect {
         Expect::Absent => String::new(),
         Expect::Version(_) => change.act.head.clone(),
     };
-    let acts = || write.acts.iter();
+    let acts = || changes.iter().map(|(_, act)| *act);
     let texts = |of: fn(&Act) -> &str| acts().map(|a| of(a).to_owned()).collect::<Vec<String>>();
     let maybe = |of: fn(&Act) -> Option<String>| acts().map(of).collect::<Vec<Option<String>>>();
     let numbers = |of: fn(&Act) -> i64| acts().map(of).collect::<Vec<i64>>();
@@ -58,11 +59,11 @@ pub(super) fn bound(
         .bind(acts().map(|a| a.act_id.to_string()).collect::<Vec<_>>())
         .bind(
             changes
-                .clone()
+                .iter()
                 .map(|(c, _)| signed(was(c.expect)))
                 .collect::<Result<Vec<_>, _>>()?,
         )
-        .bind(changes.map(was_head).collect::<Vec<_>>())
+        .bind(changes.iter().map(was_head).collect::<Vec<_>>())
         .bind(texts(|a| &a.thread))
         .bind(texts(|a| &a.handoff.id))
         .bind(count(|a| a.version)?)

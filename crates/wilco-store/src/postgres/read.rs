@@ -213,13 +213,16 @@ impl PostgresKeeper {
     }
 
     async fn one(&self, asked: impl Fn() -> Asked + Send + 'static) -> Result<Option<Act>, StoreError> {
-        let rows = self.rows(asked).await?;
-        rows.first().map(decode::act).transpose()
+        Ok(self.many(asked).await?.pop())
     }
 
     async fn many(&self, asked: impl Fn() -> Asked + Send + 'static) -> Result<Vec<Act>, StoreError> {
         let rows = self.rows(asked).await?;
-        rows.iter().map(decode::act).collect()
+        let acts: Vec<Act> = rows.iter().map(decode::act).collect::<Result<_, _>>()?;
+        // What is decided from what was read is decided later, also where another daemon's instant was a little ahead.
+        let latest = acts.iter().map(|act| act.updated_at).max();
+        latest.into_iter().for_each(|at| self.shared.clock.saw(at));
+        Ok(acts)
     }
 
     /// The oldest acts whose texts may be erased, at most so many. Those that are kept for a person are passed over; there
@@ -276,7 +279,7 @@ async fn rows(
                 }
                 _ => error.to_string(),
             },
-            Err(_) => format!("no answer in {} s", patience.as_secs()),
+            Err(_) => format!("no answer in {patience:?}"),
         };
         if again {
             shared.conns.heard(false);

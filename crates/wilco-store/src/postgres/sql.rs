@@ -30,7 +30,8 @@ shared_statements!(texts, objects, join);
 /// Makes one write, or nothing of it, and answers one row that says which and why. A transaction of its own: it is
 /// durable once the server is ready for the next.
 ///
-/// $1 to $30 the acts, column by column, with the version and head each was made from ($2 is 0 for a new one); $31 to $39
+/// $1 to $30 the acts, column by column, in the order of their ids, with the version and head each was made from ($2 is 0 for a
+/// new one); $31 to $39
 /// the journal rows; $40 the instant it was decided with; $41 whether that instant is to be compared with the clock; $42 the
 /// parts of the likenesses it may make twins of; $43 the twins that must not stand; $44 whether it erases what was there.
 ///
@@ -64,13 +65,14 @@ WITH i AS MATERIALIZED (
     )
 ),
 held AS MATERIALIZED (
-    SELECT acts.act_id FROM i JOIN acts ON acts.act_id = i.act_id
-    WHERE i.was > 0 AND acts.version = i.was AND acts.head = i.was_head
-      AND acts.thread = i.thread AND acts.handoff_id = i.handoff_id AND acts.updated_at < $40
-    ORDER BY acts.act_id FOR UPDATE OF acts
+    SELECT (SELECT acts.act_id FROM acts
+            WHERE acts.act_id = i.act_id AND acts.version = i.was AND acts.head = i.was_head
+              AND acts.thread = i.thread AND acts.handoff_id = i.handoff_id AND acts.updated_at < $40
+            FOR UPDATE) AS act_id
+    FROM i WHERE i.was > 0
 ),
 stand AS MATERIALIZED (
-    SELECT (SELECT count(*) FROM held) = (SELECT count(*) FROM i WHERE was > 0) AS whole
+    SELECT count(*) = count(held.act_id) AS whole FROM held
 ),
 lone AS MATERIALIZED (
     SELECT stand.whole AND NOT EXISTS (",
@@ -140,7 +142,7 @@ erased AS (
     WHERE go.go AND $44 AND journal.act_id = ANY ($1) AND journal.body IS NOT NULL
     RETURNING 1
 )
-SELECT go.now, go.free, go.go, now() = statement_timestamp() AS alone,
+SELECT go.now, go.free, go.go,
     1 / CASE
         WHEN NOT go.go THEN 1
         WHEN (SELECT count(*) FROM updated) + (SELECT count(*) FROM inserted) = cardinality($1)
@@ -159,9 +161,10 @@ pub(super) const COMMIT: &str = "COMMIT";
 /// Undoes it.
 pub(super) const ROLLBACK: &str = "ROLLBACK";
 
-/// Locks the acts in $1 (ids) in the order of their ids, until the transaction ends.
-pub(super) const LOCK: &str =
-    "SELECT act_id FROM acts WHERE act_id = ANY (CAST($1 AS TEXT[])) ORDER BY act_id FOR UPDATE";
+/// Locks the acts in $1 (ids, in order), one after the other, until the transaction ends.
+pub(super) const LOCK: &str = "
+SELECT (SELECT acts.act_id FROM acts WHERE acts.act_id = wanted.id FOR UPDATE) AS act_id
+FROM UNNEST(CAST($1 AS TEXT[])) AS wanted (id)";
 
 /// Takes the reversals off the acts in $1 before [`WRITE`] sets them anew, so that one write can pass a reversal from
 /// one act to another.

@@ -90,7 +90,7 @@ async fn tries(shared: &Shared, lease: &mut Lease, decide: &Decide, erases: bool
             return Ok(advanced(write));
         }
         let (write, made) = if late > LATE || passes_a_reversal_on(&write) {
-            in_steps(shared, lease, decide, write).await.map_err(sound)?
+            in_steps(shared, lease, decide, write).await?
         } else {
             let made = at_once(shared, &mut lease.line.db, &write, sent).await;
             (write, made)
@@ -134,17 +134,19 @@ async fn at_once(shared: &Shared, db: &mut PgConnection, write: &Sealed, sent: i
 /// has to be let go of first.
 ///
 /// # Errors
-/// What is wrong with the new decision; the transaction is undone.
+/// What is wrong with the new decision; nothing was written.
 async fn in_steps(
     shared: &Shared,
     lease: &mut Lease,
     decide: &Decide,
     first: Sealed,
-) -> Result<(Sealed, Result<Made, Failed>), StoreError> {
+) -> Result<(Sealed, Result<Made, Failed>), Ended> {
     let db = &mut lease.line.db;
     let ids = |write: &Sealed| {
         let old = write.changes.iter().filter(|c| c.expect != Expect::Absent);
-        old.map(|c| c.act.act_id.to_string()).collect::<Vec<_>>()
+        let mut ids: Vec<String> = old.map(|c| c.act.act_id.to_string()).collect();
+        ids.sort_unstable();
+        ids
     };
     let held = ids(&first);
     let erases = first.erases;
@@ -154,10 +156,10 @@ async fn in_steps(
     let write = match shared.decide(decide, erases, 0) {
         Ok((write, _)) => write,
         Err(error) => {
-            // The decision is wrong, and nothing was written. A connection that cannot even undo is found out by its next
-            // user's `alone`.
-            drop(ask(shared, sqlx::query(sql::ROLLBACK).fetch_all(db)).await);
-            return Err(error);
+            // Nothing was written, and nothing may stay open: the next write on this connection would not be a
+            // transaction of its own.
+            let ended = end(shared, db, sql::ROLLBACK).await;
+            return Err((error, ended.is_ok()));
         }
     };
     if !ids(&write).iter().all(|id| held.contains(id)) {
@@ -238,10 +240,6 @@ async fn statement(
         sqlx::Row::try_get(row, column).map_err(|e| unclear(e.to_string()))
     };
     let now = row.number("now").map_err(unclear)?;
-    // Checked alone, it is a transaction of its own. Where it is not, somebody left one open, and nothing is durable.
-    if checked && !flag("alone")? {
-        return Err(unclear("it was not alone in its transaction".to_owned()));
-    }
     let made = match (flag("go")?, flag("free")?) {
         (true, _) => Made::Yes,
         (false, true) => Made::Late,
@@ -295,7 +293,8 @@ async fn look(shared: &Shared, db: &mut PgConnection, write: &Sealed) -> Result<
 }
 
 /// Waits for an answer, but not for ever. What `fetch_all` answers, it answers once the server is ready for the next
-/// question: a transaction of one statement is durable by then.
+/// question: a transaction of one statement is durable by then. That a statement is one is so by construction: a transaction
+/// is begun in [`in_steps`] alone, which ends it before the connection serves anybody else, or has the connection closed.
 async fn ask(
     shared: &Shared,
     asked: impl Future<Output = Result<Vec<PgRow>, sqlx::Error>>,
@@ -304,7 +303,7 @@ async fn ask(
     let failed = match tokio::time::timeout(patience, asked).await {
         Ok(Ok(rows)) => return Ok(rows),
         Ok(Err(error)) => failed(&error),
-        Err(_) => Failed::Lost(format!("no answer in {} s", patience.as_secs())),
+        Err(_) => Failed::Lost(format!("no answer in {patience:?}")),
     };
     if matches!(failed, Failed::Lost(_)) {
         shared.conns.heard(false);

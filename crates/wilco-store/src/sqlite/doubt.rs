@@ -7,13 +7,18 @@
 //! a flushed write: from then on what can be read is durable, and what cannot be read can never come back. Then each act
 //! is read by its id, version and journal head.
 //!
-//! If any of this fails, what stands is not known: the members are told so, and the store stops serving.
+//! If any of this fails, what stands is not known: the members are told so, and the store takes no writes. The same is
+//! then tried again every second, as a full disk may have been cleared meanwhile: once the file is open, the new log begun
+//! and its first write flushed, writes are taken again. What those members wrote can then be read, or never stood; to
+//! them it stays unknown.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
+use tokio::time::Instant;
 use wilco_core::Act;
 
 use super::writer::{Fate, Trouble, Writer, advanced};
@@ -23,6 +28,9 @@ use crate::judge::Sealed;
 
 /// How often to ask for the log to be emptied while readers are in the way; each try waits for the busy timeout.
 const CHECKPOINT_TRIES: u32 = 3;
+
+/// How long to wait before what could not be read back is tried again.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Where acts stand: by id, the version and journal head.
 type Heads = HashMap<String, (i64, String)>;
@@ -62,8 +70,12 @@ impl Writer {
             Err(why) => {
                 let why =
                     format!("a write went wrong ({problem}), and what stands could not be read back: {why}");
-                tracing::error!(why, "the store stops serving: start it again");
-                self.shared.stop(&why);
+                tracing::error!(
+                    why,
+                    "the store takes no writes until it can read back what stands: see to the disk"
+                );
+                self.shared.pause(&why);
+                self.look_again = Some(Instant::now() + PAUSE);
                 None
             }
         };
@@ -85,6 +97,23 @@ impl Writer {
                 other => other,
             })
             .collect()
+    }
+
+    /// Tries again to read back what stands, and takes writes again where that goes well.
+    pub(super) async fn recover(&mut self) {
+        // As after a COMMIT: whether one was asked for since is not worth telling apart.
+        match self.reopen(true, &[]).await {
+            Ok(_) => {
+                self.look_again = None;
+                self.shared.resume();
+                tracing::warn!("the store has read back what stands, and takes writes again");
+            }
+            Err(why) => {
+                // It was told as an error when it began.
+                tracing::debug!(why, "what stands can still not be read back");
+                self.look_again = Some(Instant::now() + PAUSE);
+            }
+        }
     }
 
     async fn reopen(&mut self, committing: bool, ids: &[String]) -> Result<Heads, String> {

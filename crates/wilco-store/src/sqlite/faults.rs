@@ -10,7 +10,7 @@ pub enum Fault {
     CommitAnswerLost,
     /// This runs on the writing connection before the batch's own statements.
     Runs(&'static str),
-    /// The file cannot be opened again after the batch went wrong.
+    /// The file cannot be opened again after the batch went wrong, until that is said to be over.
     ReopenFails,
 }
 
@@ -49,7 +49,11 @@ impl Faults {
     }
 
     pub(super) fn reopen_fails(&self) -> bool {
-        self.take(|f| (*f == Fault::ReopenFails).then_some(())).is_some()
+        self.locked().contains(&Fault::ReopenFails)
+    }
+
+    pub(super) fn reopen_succeeds(&self) {
+        self.locked().retain(|f| *f != Fault::ReopenFails);
     }
 
     fn take<T>(&self, wanted: impl Fn(&Fault) -> Option<T>) -> Option<T> {

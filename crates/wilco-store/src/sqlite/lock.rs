@@ -5,6 +5,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use crate::StoreError;
@@ -21,6 +22,7 @@ pub fn take(dir: &Path) -> Result<File, StoreError> {
         .truncate(false)
         .read(true)
         .write(true)
+        .mode(0o600)
         .open(&path)
         .map_err(|e| refuse(format!("the file {} cannot be opened: {e}", path.display())))?;
     match file.try_lock() {

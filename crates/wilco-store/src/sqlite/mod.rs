@@ -73,8 +73,15 @@ struct Shared {
     dir: PathBuf,
     clock: StoreClock,
     counters: Tally,
-    stopped: Mutex<Option<String>>,
+    stopped: Mutex<Option<Stopped>>,
     faults: Faults,
+}
+
+/// Why no writes are taken.
+struct Stopped {
+    why: String,
+    /// Whether it is so until the end of the process.
+    for_good: bool,
 }
 
 #[derive(Default)]
@@ -101,6 +108,7 @@ impl SqliteKeeper {
         } = options;
         open::folder(&dir)?;
         let lock = Arc::new(lock::take(&dir)?);
+        open::file(&dir)?;
         let mut connection = open::write_connection(&dir).await?;
         open::migrate(&mut connection.db, &dir).await?;
         let highest = open::highest(&mut connection.db).await?;
@@ -120,6 +128,7 @@ impl SqliteKeeper {
             connection,
             queue: receiver,
             waiting: VecDeque::new(),
+            look_again: None,
             shared: Arc::clone(&shared),
             lock: Arc::clone(&lock),
         };
@@ -136,6 +145,12 @@ impl SqliteKeeper {
     #[cfg(feature = "suite")]
     pub fn fail(&self, fault: Fault) {
         self.shared.faults.add(fault);
+    }
+
+    /// Whatever kept the file from being opened again is over.
+    #[cfg(feature = "suite")]
+    pub fn reopen_succeeds(&self) {
+        self.shared.faults.reopen_succeeds();
     }
 
     async fn enqueue(&self, decide: Decide, erases: bool) -> Result<Written, StoreError> {
@@ -185,14 +200,33 @@ impl SqliteKeeper {
 }
 
 impl Shared {
-    /// Why no more writes are taken, if they are not.
+    /// Why no writes are taken, if they are not.
     fn stopped(&self) -> Option<String> {
-        locked(&self.stopped).clone()
+        locked(&self.stopped).as_ref().map(|stopped| stopped.why.clone())
     }
 
-    /// Takes no more writes; the first reason stays.
+    /// Takes no more writes; the first such reason stays.
     fn stop(&self, why: &str) {
-        locked(&self.stopped).get_or_insert_with(|| why.to_owned());
+        let mut stopped = locked(&self.stopped);
+        if stopped.as_ref().is_none_or(|s| !s.for_good) {
+            *stopped = Some(Stopped {
+                why: why.to_owned(),
+                for_good: true,
+            });
+        }
+    }
+
+    /// Takes no writes for now.
+    fn pause(&self, why: &str) {
+        locked(&self.stopped).get_or_insert_with(|| Stopped {
+            why: why.to_owned(),
+            for_good: false,
+        });
+    }
+
+    /// Takes writes again, unless it was stopped for good.
+    fn resume(&self) {
+        locked(&self.stopped).take_if(|stopped| !stopped.for_good);
     }
 }
 

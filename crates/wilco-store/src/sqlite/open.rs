@@ -1,7 +1,8 @@
 //! Opening the file: settings that durability needs are set, read back, and refused otherwise.
 
 use std::borrow::Cow;
-use std::fs::{self, File};
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -58,19 +59,36 @@ pub(super) fn file_of(dir: &Path) -> PathBuf {
     dir.join("wilco.sqlite")
 }
 
-/// Makes sure the folder is there.
+/// Makes sure the folder is there, its owner's alone where it is new.
 pub(super) fn folder(dir: &Path) -> Result<(), StoreError> {
-    fs::create_dir_all(dir)
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
         .map_err(|e| StoreError::Refuse(format!("{}: the folder cannot be made: {e}", dir.display())))
 }
 
-/// Opens the file for writing, with every setting read back.
+/// Makes sure the file is there, its owner's alone where it is new: the log and its index take its mode.
+pub(super) fn file(dir: &Path) -> Result<(), StoreError> {
+    let file = file_of(dir);
+    let made = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .open(&file);
+    made.map(drop)
+        .map_err(|e| StoreError::Refuse(format!("{}: the file cannot be opened: {e}", file.display())))
+}
+
+/// Opens the file, which must be there, for writing, with every setting read back.
 pub(super) async fn write_connection(dir: &Path) -> Result<WriteConnection, StoreError> {
     let file = file_of(dir);
     let refuse = |what: String| StoreError::Refuse(format!("{}: {what}", file.display()));
     let options = SqliteConnectOptions::new()
         .filename(&file)
-        .create_if_missing(true)
+        // A file that vanished under the running store must not be taken for an empty one.
+        .create_if_missing(false)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)

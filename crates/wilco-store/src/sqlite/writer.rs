@@ -23,6 +23,7 @@ use futures::StreamExt;
 use sqlx::error::ErrorKind;
 use sqlx::{Either, Executor};
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 use wilco_core::write::{Decide, Durable};
 use wilco_core::{Expect, Written};
 
@@ -94,6 +95,8 @@ pub(super) struct Writer {
     pub(super) queue: mpsc::Receiver<Job>,
     pub(super) waiting: VecDeque<Job>,
     pub(super) shared: Arc<Shared>,
+    /// When to look again whether what stands can be read back, while it cannot.
+    pub(super) look_again: Option<Instant>,
     /// The folder stays ours until the last write is made.
     pub(super) lock: Arc<File>,
 }
@@ -105,7 +108,17 @@ impl Writer {
         let stopped = StopOnDrop(Arc::clone(&self.shared));
         loop {
             if self.waiting.is_empty() {
-                match self.queue.recv().await {
+                let next = match self.look_again {
+                    None => self.queue.recv().await,
+                    Some(at) => tokio::select! {
+                        next = self.queue.recv() => next,
+                        () = tokio::time::sleep_until(at) => {
+                            self.recover().await;
+                            continue;
+                        }
+                    },
+                };
+                match next {
                     Some(job) => self.waiting.push_back(job),
                     None => break,
                 }

@@ -189,6 +189,8 @@ pub fn done(mut act: Act, at: Timestamp) -> Act {
         receipt: Some("dp-1".to_owned()),
         superseded: false,
         erased: None,
+        audit: None,
+        refused_there: false,
     });
     act
 }

@@ -1,16 +1,31 @@
-//! Limits of the port, before any verb: how long a request may be, how many run at once, how long one may take.
+//! Limits of the port, before any verb: whose request it is, how long it may be, how many run at once, how long one may
+//! take.
+//!
+//! ```text
+//!  the key, where one is needed ─► the length announced ─► a place ─► the body, in its own time ─► the answer, in time
+//! ```
+//!
+//! Nobody without a key waits for anything that callers with a key need: what is open to everyone has at most half of
+//! the places.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, header};
 use axum::middleware::Next;
 use axum::response::Response;
-use tokio::sync::Semaphore;
+use hyper::body::{Frame, SizeHint};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Sleep;
 use tonic::Code;
 use wilco_core::{Reason, Refusal};
 
+use super::who;
 use crate::app::App;
 use crate::errors;
 
@@ -19,30 +34,59 @@ use crate::errors;
 pub struct Limits {
     app: Arc<App>,
     room: Arc<Semaphore>,
+    /// Those places that requests without a key may take.
+    open_room: Arc<Semaphore>,
     bytes_max: u64,
+    body_time: Duration,
     time_max: Duration,
 }
 
 impl Limits {
-    /// At most `requests_max` at once, each of at most `bytes_max` bytes and `time_max` time.
+    /// At most `requests_max` at once, each of at most `bytes_max` bytes that arrive within `body_time`, and of at most
+    /// `time_max` in all.
     #[must_use]
-    pub fn new(app: Arc<App>, requests_max: usize, bytes_max: u64, time_max: Duration) -> Limits {
+    pub fn new(
+        app: Arc<App>,
+        requests_max: usize,
+        bytes_max: u64,
+        body_time: Duration,
+        time_max: Duration,
+    ) -> Limits {
         Limits {
             app,
             room: Arc::new(Semaphore::new(requests_max)),
+            open_room: Arc::new(Semaphore::new(requests_max.div_ceil(2))),
             bytes_max,
+            body_time,
             time_max,
         }
+    }
+
+    /// A place, or none where all are taken.
+    fn place(&self, open: bool) -> Option<(OwnedSemaphorePermit, Option<OwnedSemaphorePermit>)> {
+        let open = match open {
+            true => Some(Arc::clone(&self.open_room).try_acquire_owned().ok()?),
+            false => None,
+        };
+        Some((Arc::clone(&self.room).try_acquire_owned().ok()?, open))
     }
 }
 
 /// Lets a request through within the limits, or says which it broke.
 pub async fn limited(State(limits): State<Limits>, request: Request, next: Next) -> Response {
+    let path = request.uri().path();
     // What watches the daemon must get through when it is full: that is what it watches for.
-    if matches!(request.uri().path(), "/healthz" | "/readyz" | "/metrics") {
+    if matches!(path, "/healthz" | "/readyz" | "/metrics") {
         return next.run(request).await;
     }
     let grpc = is_grpc(request.headers());
+    let verb = who::verb(request.method(), path);
+    // Before anything is kept for the request, and before its body is waited for.
+    if let Some(verb) = verb
+        && let Err(refusal) = who::proved(&limits.app, verb, request.headers())
+    {
+        return refuse(grpc, &refusal);
+    }
     let announced = request
         .headers()
         .get(header::CONTENT_LENGTH)
@@ -50,7 +94,7 @@ pub async fn limited(State(limits): State<Limits>, request: Request, next: Next)
     if announced.is_some_and(|length: u64| length > limits.bytes_max) {
         return refuse(grpc, &too_long(limits.bytes_max));
     }
-    let Ok(_permit) = Arc::clone(&limits.room).try_acquire_owned() else {
+    let Some(_place) = limits.place(verb.is_none()) else {
         limits.app.metrics.count_shed();
         return refuse(
             grpc,
@@ -60,8 +104,23 @@ pub async fn limited(State(limits): State<Limits>, request: Request, next: Next)
             ),
         );
     };
+    // Reflection is a conversation: its body is open as long as somebody may ask, and it is answered at once.
+    let late = Arc::new(AtomicBool::new(false));
+    let request = if path.starts_with("/grpc.reflection.") {
+        request
+    } else {
+        request.map(|body| Body::new(Timed::new(body, limits.body_time, Arc::clone(&late))))
+    };
     // The time limit drops the handler, never the work: the engine's verbs run in tasks of their own.
     match tokio::time::timeout(limits.time_max, next.run(request)).await {
+        Ok(_) if late.load(Ordering::Acquire) => {
+            limits.app.metrics.count_timed_out();
+            let text = format!(
+                "the body did not arrive whole within {} s; send the request again",
+                limits.body_time.as_secs()
+            );
+            refuse(grpc, &Refusal::new(Reason::Busy, text))
+        }
         // tonic's own word for a message over the limit, which no call of ours answers with.
         Ok(response) if grpc && grpc_code(&response) == Some(Code::OutOfRange) => {
             refuse(grpc, &too_long(limits.bytes_max))
@@ -72,6 +131,48 @@ pub async fn limited(State(limits): State<Limits>, request: Request, next: Next)
             let text = "the answer took too long; what was begun goes on: ask again with the same request";
             refuse(grpc, &Refusal::new(Reason::Busy, text))
         }
+    }
+}
+
+/// A body that fails once its time is over, however often a little more of it comes.
+struct Timed {
+    body: Body,
+    over: Pin<Box<Sleep>>,
+    late: Arc<AtomicBool>,
+}
+
+impl Timed {
+    fn new(body: Body, time: Duration, late: Arc<AtomicBool>) -> Timed {
+        Timed {
+            body,
+            over: Box::pin(tokio::time::sleep(time)),
+            late,
+        }
+    }
+}
+
+impl HttpBody for Timed {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let arrived = Pin::new(&mut self.body).poll_frame(context);
+        if arrived.is_pending() && self.over.as_mut().poll(context).is_ready() {
+            self.late.store(true, Ordering::Release);
+            return Poll::Ready(Some(Err(axum::Error::new("the body came too late"))));
+        }
+        arrived
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 

@@ -4,10 +4,12 @@
 
 mod body;
 mod limits;
+mod who;
 
 use std::sync::Arc;
 
-use axum::extract::{Path, Query, Request, State};
+use axum::extract::{FromRequestParts, Path, Query, Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -90,7 +92,7 @@ async fn cancel(State(http): State<Http>, request: Request) -> Response {
     answer(verbs::cancel(&http.app, key.as_deref(), request).await)
 }
 
-async fn settle(State(http): State<Http>, Path(act_id): Path<String>, request: Request) -> Response {
+async fn settle(State(http): State<Http>, Name(act_id): Name, request: Request) -> Response {
     let (key, mut request) = match http.take::<v1::SettleRequest>(request).await {
         Ok(taken) => taken,
         Err(refusal) => return errors::response(&refusal),
@@ -132,7 +134,7 @@ fn same_act(in_body: &str, in_path: &str) -> Result<(), Refusal> {
 
 async fn get_act(
     State(http): State<Http>,
-    Path(act_id): Path<String>,
+    Name(act_id): Name,
     query: Query<Vec<(String, String)>>,
     headers: HeaderMap,
 ) -> Response {
@@ -183,7 +185,7 @@ async fn list_acts(
 
 async fn get_thread(
     State(http): State<Http>,
-    Path(thread): Path<String>,
+    Name(thread): Name,
     query: Query<Vec<(String, String)>>,
     headers: HeaderMap,
 ) -> Response {
@@ -234,6 +236,24 @@ impl Http {
         let key = key(request.headers()).map(<[u8]>::to_vec);
         let request = body::read(request.into_body(), self.body_max).await?;
         Ok((key, request))
+    }
+}
+
+/// The name in a path.
+struct Name(String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Name {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Name, Response> {
+        match Path::<String>::from_request_parts(parts, state).await {
+            Ok(Path(name)) => Ok(Name(name)),
+            // axum's own answer is plain text, which no client of ours expects.
+            Err(_) => Err(refused(
+                "path",
+                "a name in it is not UTF-8 after percent-decoding",
+            )),
+        }
     }
 }
 

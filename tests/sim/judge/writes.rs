@@ -1,159 +1,8 @@
-//! The judge: looks at every write as it is committed and at every answer as it is given, and compares them with the
-//! counterparty's own book. What it finds broken ends the run.
+//! Every write, as it is committed: whether the act may become so, and what the book says to it.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
-
-use adapter_sim::{SimStanding, SimWorld};
-use tokio::sync::Notify;
-use wilco_core::contract::LateSend;
-use wilco_core::{Act, ActId, Stage, State, Timestamp, Verdict};
-use wilco_engine::{Cancelled, Committed, Prepared, Settled};
-
-use crate::locked;
-use crate::log::Log;
-
-/// Watches a run.
-pub struct Judge {
-    log: Arc<Log>,
-    world: Arc<SimWorld>,
-    seen: Mutex<Seen>,
-    found: Notify,
-}
-
-#[derive(Default)]
-struct Seen {
-    acts: BTreeMap<ActId, Act>,
-    /// The processes that were ever given leave to send an act.
-    owners: BTreeMap<ActId, BTreeSet<String>>,
-    /// Which process an owner's name stands for.
-    processes: BTreeMap<String, String>,
-    /// Calls that a process may still have under way.
-    calls: BTreeMap<ActId, Vec<String>>,
-    dead: BTreeSet<String>,
-    statements: BTreeMap<(ActId, u32), String>,
-    closings: BTreeMap<ActId, String>,
-    /// Acts of which a cancel was told that nothing was done.
-    told_undone: BTreeSet<ActId>,
-    alike: BTreeMap<String, Vec<ActId>>,
-    broken: Vec<Broken>,
-    tally: Tally,
-}
-
-/// A promise that was not kept.
-#[derive(Debug, Clone)]
-pub struct Broken {
-    /// Which, and how.
-    pub text: String,
-    /// What to look for in the log.
-    pub names: Vec<String>,
-}
-
-/// How much a run went through.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Tally {
-    pub writes: u64,
-    pub claims: u64,
-    pub takeovers: u64,
-    pub resends: u64,
-    pub in_doubt: u64,
-    pub by_people: u64,
-    pub twins_held: u64,
-    pub late_evidence: u64,
-}
+use super::*;
 
 impl Judge {
-    pub fn new(log: Arc<Log>, world: Arc<SimWorld>) -> Judge {
-        Judge {
-            log,
-            world,
-            seen: Mutex::default(),
-            found: Notify::new(),
-        }
-    }
-
-    /// Notes that a promise was broken. `names` say what to look for in the log.
-    pub fn broken(&self, names: &[String], text: String) {
-        self.log.say(&format!("BROKEN {text}"));
-        locked(&self.seen).broken.push(Broken {
-            text,
-            names: names.to_vec(),
-        });
-        self.found.notify_one();
-    }
-
-    /// Returns once something was found broken.
-    pub async fn found_broken(&self) {
-        self.found.notified().await;
-    }
-
-    /// Everything found broken.
-    pub fn all_broken(&self) -> Vec<Broken> {
-        locked(&self.seen).broken.clone()
-    }
-
-    /// What the run went through.
-    pub fn tally(&self) -> Tally {
-        locked(&self.seen).tally
-    }
-
-    /// Every act, as it was last written.
-    pub fn acts(&self) -> Vec<Act> {
-        locked(&self.seen).acts.values().cloned().collect()
-    }
-
-    /// The instant from which no byte of a claimed act may be sent.
-    pub fn last_moment(&self, act: ActId) -> Option<Timestamp> {
-        let seen = locked(&self.seen);
-        Some(seen.acts.get(&act)?.execution()?.claim.not_after)
-    }
-
-    /// Whether everybody who was ever given leave to send the act is dead.
-    pub fn owners_are_dead(&self, act: ActId) -> bool {
-        let seen = locked(&self.seen);
-        seen.owners
-            .get(&act)
-            .is_none_or(|owners| owners.is_subset(&seen.dead))
-    }
-
-    /// The acts of which a cancel was told that nothing was done.
-    pub fn told_undone(&self) -> BTreeSet<ActId> {
-        locked(&self.seen).told_undone.clone()
-    }
-
-    // ---- processes and their calls
-
-    /// A process died: nothing it had under way acts again.
-    pub fn died(&self, process: &str) {
-        let mut seen = locked(&self.seen);
-        seen.dead.insert(process.to_owned());
-        for calls in seen.calls.values_mut() {
-            calls.retain(|p| p != process);
-        }
-    }
-
-    /// A process is about to send. The claim must have been committed before.
-    pub fn call_begins(&self, process: &str, act: ActId) {
-        let leave = locked(&self.seen)
-            .calls
-            .get(&act)
-            .is_some_and(|calls| calls.iter().any(|p| p == process));
-        if !leave {
-            let text = format!("{process} sends {act} without a committed claim of its own");
-            self.broken(&[act.to_string()], text);
-        }
-    }
-
-    /// Its call returned.
-    pub fn call_ends(&self, process: &str, act: ActId) {
-        let mut seen = locked(&self.seen);
-        if let Some(calls) = seen.calls.get_mut(&act)
-            && let Some(at) = calls.iter().position(|p| p == process)
-        {
-            calls.remove(at);
-        }
-    }
-
     // ---- writes
 
     /// A write was committed. `believed`: whether its process will hear so.
@@ -176,10 +25,17 @@ impl Judge {
                         seen.calls.entry(act.act_id).or_default().push(process.to_owned());
                     }
                 }
-                if let Some(likeness) = &act.likeness
-                    && before.is_none()
-                {
-                    seen.alike.entry(likeness.clone()).or_default().push(act.act_id);
+                if let Some(likeness) = &act.likeness {
+                    let alike = seen.alike.entry(likeness.clone()).or_default();
+                    if !alike.contains(&act.act_id) {
+                        alike.push(act.act_id);
+                    }
+                }
+                if let Some(of) = act.undo_of {
+                    let undos = seen.undos.entry(of).or_default();
+                    if !undos.contains(&act.act_id) {
+                        undos.push(act.act_id);
+                    }
                 }
                 seen.acts.insert(act.act_id, act.clone());
             }
@@ -221,6 +77,9 @@ impl Judge {
         }
         if let Some(before) = before {
             self.claim_moves(before, act, &mut wrong);
+        }
+        if let Some(other) = self.other_undo(act) {
+            wrong(format!("it reverses what {other} reverses already"));
         }
         let effects = self.world.effects_of(act.act_id);
         match &act.stage {
@@ -315,6 +174,15 @@ impl Judge {
         }
     }
 
+    /// Another act that reverses the same one and is open or done.
+    fn other_undo(&self, act: &Act) -> Option<ActId> {
+        let of = act.undo_of?;
+        let seen = locked(&self.seen);
+        let open = |other: &&Act| other.act_id != act.act_id && other.undo_of == Some(of);
+        let undos = seen.undos.get(&of)?.iter().filter_map(|u| seen.acts.get(u));
+        undos.filter(open).map(|other| other.act_id).next()
+    }
+
     /// A likely twin that was claimed, or done and not undone, where nobody released this one.
     fn twin_of(&self, act: &Act) -> Option<ActId> {
         if act.released_by.is_some() {
@@ -322,9 +190,9 @@ impl Judge {
         }
         let seen = locked(&self.seen);
         let undone = |id: ActId| {
-            seen.acts
-                .values()
-                .any(|a| a.undo_of == Some(id) && a.state() == State::Done)
+            let undos = seen.undos.get(&id).into_iter().flatten();
+            let done = |a: &Act| a.undo_of == Some(id) && a.state() == State::Done;
+            undos.filter_map(|u| seen.acts.get(u)).any(done)
         };
         let alike = seen.alike.get(act.likeness.as_ref()?)?;
         let stands = |id: &&ActId| {
@@ -367,99 +235,6 @@ impl Judge {
             return None;
         }
         locked(&self.seen).calls.get(&act)?.first().cloned()
-    }
-
-    // ---- answers
-
-    fn stored(&self, act: ActId) -> Option<Act> {
-        locked(&self.seen).acts.get(&act).cloned()
-    }
-
-    fn closing(&self, act: &Act, line: &str) {
-        let known = locked(&self.seen)
-            .closings
-            .entry(act.act_id)
-            .or_insert_with(|| line.to_owned())
-            .clone();
-        if known != line {
-            let text = format!("closed with {known}, and answered with {line}");
-            self.broken(&[act.act_id.to_string()], text);
-        }
-        let stored = self.stored(act.act_id);
-        let closed = stored.as_ref().and_then(Act::closed);
-        if closed.is_none_or(|c| c.line != line) {
-            let text = format!("answered with {line}, which is not what the store holds");
-            self.broken(&[act.act_id.to_string()], text);
-        }
-    }
-
-    /// What a prepare was answered.
-    pub fn heard_prepared(&self, answer: &Prepared) {
-        let act = &answer.act;
-        if act.state().is_final() {
-            if act.handoff.line.is_empty() {
-                self.broken(
-                    &[act.act_id.to_string()],
-                    "a tombstone answered a prepare".to_owned(),
-                );
-            }
-            return self.closing(act, &answer.reply);
-        }
-        let Some(offer) = act.offer() else {
-            let text = format!("{} answered with no statement", act.handoff.id);
-            return self.broken(&[act.act_id.to_string()], text);
-        };
-        let known = locked(&self.seen)
-            .statements
-            .entry((act.act_id, offer.attempt))
-            .or_insert_with(|| answer.reply.clone())
-            .clone();
-        if known != answer.reply || !answer.reply.starts_with(&answer.statement) {
-            let text = format!("stated as {known}, and again as {}", answer.reply);
-            self.broken(&[act.act_id.to_string()], text);
-        }
-    }
-
-    /// What a commit was answered.
-    pub fn heard_committed(&self, answer: &Committed) {
-        let act = &answer.act;
-        match act.state() {
-            State::Done | State::Failed => self.closing(act, &answer.reply),
-            _ if answer.reply.is_empty() => {}
-            state => {
-                let text = format!("a commit of an act {} answered {}", state.as_str(), answer.reply);
-                self.broken(&[act.act_id.to_string()], text);
-            }
-        }
-    }
-
-    /// What an operator was answered.
-    pub fn heard_settled(&self, answer: &Settled) {
-        self.closing(&answer.act, &answer.reply);
-    }
-
-    /// What a cancel was answered.
-    pub fn heard_cancelled(&self, answer: &Cancelled) {
-        let act = &answer.act;
-        let names = [act.act_id.to_string()];
-        match act.state() {
-            State::Done => self.closing(act, &answer.reply),
-            State::Failed | State::Cancelled | State::Refused => {
-                if !answer.reply.starts_with("RW1 AN ") {
-                    let text = format!("a cancel of an act not done was answered {}", answer.reply);
-                    self.broken(&names, text);
-                }
-                locked(&self.seen).told_undone.insert(act.act_id);
-                if self.world.effects_of(act.act_id) > 0 {
-                    self.broken(&names, "a cancel was told that nothing was done".to_owned());
-                }
-            }
-            _ if answer.reply.is_empty() => {}
-            state => {
-                let text = format!("a cancel of an act {} answered {}", state.as_str(), answer.reply);
-                self.broken(&names, text);
-            }
-        }
     }
 }
 
@@ -509,6 +284,9 @@ fn count(tally: &mut Tally, before: Option<&Act>, act: &Act) {
     let was = before.map(Act::state);
     tally.in_doubt += u64::from(act.state() == State::InDoubt && was != Some(State::InDoubt));
     tally.by_people += u64::from(closed_by_a_person(act) && !before.is_some_and(closed_by_a_person));
+    let becomes = |state| u64::from(act.state() == state && was != Some(state));
+    tally.undone += becomes(State::Done) * u64::from(act.undo_of.is_some());
+    tally.cancelled += becomes(State::Cancelled);
     tally.twins_held += u64::from(act.is_held_as_twin() && was != Some(State::Held));
 }
 
