@@ -3,6 +3,7 @@
 
 use std::process::Command;
 
+use crate::postgres;
 use crate::run::{cargo, output, run as run_command};
 
 /// What the campaign alone needs.
@@ -11,7 +12,8 @@ const FEATURES: &str = "wilco-tests/crash";
 pub fn run(args: &[&str]) -> Result<(), String> {
     run_command(cargo().args(["build", "--workspace", "--bins", "--features", FEATURES]))?;
     build_failing(FEATURES)?;
-    campaign(FEATURES, args)
+    let server = postgres::ready()?;
+    campaign(FEATURES, server.url(), args)
 }
 
 /// Builds the daemon with its failpoints: of the whole workspace and with the others' features, so that nothing else is
@@ -43,12 +45,13 @@ pub fn strace() -> Result<(), String> {
 }
 
 /// One campaign; its last line is the verdict.
-pub fn campaign(features: &str, args: &[&str]) -> Result<(), String> {
+pub fn campaign(features: &str, server: String, args: &[&str]) -> Result<(), String> {
     run_command(
         cargo()
-            .args(["run", "--quiet", "--workspace", "--features", features])
+            .args(["run", "--quiet", "--features", features])
             .args(["--bin", "wilco-crash", "--"])
             .args(args)
+            .env("WILCO_TEST_POSTGRES", server)
             .env("WILCO_TEST_BINARIES_ARE_BUILT", "1"),
     )
 }

@@ -27,7 +27,7 @@ pub fn run() -> Result<(), String> {
             .env("WILCO_TEST_POSTGRES", server.url())
             .env("WILCO_TEST_BINARIES_ARE_BUILT", "1"),
     )?;
-    crash::campaign(FEATURES, &["--kills", KILLS])?;
+    crash::campaign(FEATURES, server.url(), &["--kills", KILLS])?;
     println!("\nall tests passed");
     Ok(())
 }
