@@ -98,7 +98,7 @@ impl Desk {
             let next_door = self
                 .neighbour
                 .as_ref()
-                .filter(|_| url.is_none() || self.asked.get() % 3 == 0);
+                .filter(|_| url.is_none() || self.asked.get().is_multiple_of(3));
             let door = match next_door {
                 Some((url, keys)) => Some((url.clone(), keys)),
                 None => url.map(|url| (url, &self.keys)),

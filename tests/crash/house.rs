@@ -25,6 +25,17 @@ const CALLERS: u64 = 4;
 /// The window in which an order can still land after its last byte. No knob may delay one longer.
 const SETTLE_WINDOW: Duration = Duration::from_secs(1);
 
+/// What may go wrong where nothing moves yet.
+const CONSENT_FAULTS: [&str; 7] = [
+    "drop-before",
+    "drop-after-accept",
+    "5xx-after-accept",
+    "slow",
+    "late",
+    "refuse",
+    "not-found-then-found",
+];
+
 /// How long an armed place is waited for before the daemon is killed where it stands.
 const REACH: Duration = Duration::from_secs(3);
 
@@ -282,13 +293,19 @@ impl House<'_> {
                     .await;
             }
             6 => bank.fault(PAYMENTS, "refuse", 1, 0.0).await,
-            7 => bank.fault(PAYMENTS, "wrong-amount", 1, 0.0).await,
+            7 => {
+                let wrong = self.chance.one(&["wrong-amount", "wrong-account"]);
+                bank.fault(PAYMENTS, wrong, 1, 0.0).await;
+            }
             8 if !self.plan.late && !self.lagged => {
                 self.lagged = true;
                 bank.fault(PAYMENTS, "not-found-then-found", 1, 0.0).await;
             }
-            9 => bank.fault(CONSENTS, "drop-after-accept", times, 0.0).await,
-            10 => bank.fault(CONSENTS, "5xx-after-accept", times, 0.0).await,
+            9 | 10 => {
+                let fault = self.chance.one(&CONSENT_FAULTS);
+                bank.fault(CONSENTS, fault, times, fraction(&mut self.chance, 0.3))
+                    .await;
+            }
             _ => self.daemon.lab().restart().await,
         }
     }
