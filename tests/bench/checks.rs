@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::Plan;
 use crate::lines::{self, DN, HO, PROFILE, RB};
-use crate::report::Report;
+use crate::report::{Bound, Report, Table};
 use crate::stats::Spread;
 
 /// How many times as fast as the package as it is shipped.
@@ -98,29 +98,31 @@ pub fn measure(plan: &Plan, report: &mut Report) -> Result<(), String> {
         }
     }
 
-    for ((name, _), row) in functions.iter().zip(&rows) {
-        report.figure(
-            &format!("{name}_per_s"),
-            &format!("{name}, calls/s on one thread"),
-            row.ours.clone(),
-        );
-        let what = format!("{name}, Python as shipped");
-        report.figure(
-            &format!("{name}_python_shipped_per_s"),
-            &what,
-            row.shipped.clone(),
-        );
-        let what = format!("{name}, Python with profiles kept");
-        report.figure(&format!("{name}_python_cached_per_s"), &what, row.cached.clone());
+    let columns = [
+        ("ours_per_s", "ours"),
+        ("python_shipped_per_s", "Python as shipped"),
+        ("python_cached_per_s", "profiles kept"),
+    ];
+    let mut table = Table::new(
+        "checks",
+        "Protocol checks, calls/s on one thread: ours, the Python package's, and that with its profiles kept",
+        &columns,
+    );
+    for ((name, _), row) in functions.iter().zip(rows) {
+        for (kind, theirs, bound) in [
+            ("shipped", &row.shipped, GOAL_SHIPPED),
+            ("cached", &row.cached, GOAL_CACHED),
+        ] {
+            let what = match kind {
+                "shipped" => format!("{name}: calls/s over Python as shipped"),
+                _ => format!("{name}: calls/s over Python with profiles kept"),
+            };
+            let goal = format!("{name}_times_python_{kind}");
+            report.goal(&goal, &what, &row.ours, theirs, Bound::AtLeast(bound));
+        }
+        table.row(name, vec![row.ours, row.shipped, row.cached]);
     }
-    for ((name, _), row) in functions.iter().zip(&rows) {
-        let goal = format!("{name}_times_python_shipped");
-        let what = format!("{name}, times Python as shipped");
-        report.goal(&goal, &what, row.ours.over(&row.shipped), GOAL_SHIPPED);
-        let goal = format!("{name}_times_python_cached");
-        let what = format!("{name}, times Python with profiles kept");
-        report.goal(&goal, &what, row.ours.over(&row.cached), GOAL_CACHED);
-    }
+    report.table(table);
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::process::Stdio;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::TcpListener;
@@ -15,7 +16,7 @@ use tonic::{Request, Response, Status};
 use tonic_prost::ProstCodec;
 use wilco_api::v1::LineReply;
 
-use crate::load::Caller;
+use crate::load::{self, Caller, Run};
 
 /// The argument that makes this program the server.
 pub const SERVE: &str = "--serve-echo";
@@ -25,7 +26,7 @@ const PATH: &str = "/wilco.bench.Echo/Echo";
 
 /// The server's process.
 pub struct Echo {
-    pub url: String,
+    url: String,
     _process: Child,
 }
 
@@ -47,6 +48,13 @@ impl Echo {
             url: url.trim().to_owned(),
             _process: process,
         })
+    }
+
+    /// Lets so many callers call it, with so many bytes each way.
+    pub async fn run(&self, callers: usize, bytes: usize, time: Duration) -> Result<Run, String> {
+        let channels = load::channels(&self.url, callers).await?;
+        let callers = channels.into_iter().map(|c| EchoCaller::new(c, bytes));
+        load::run(callers.collect(), time).await
     }
 }
 
@@ -78,14 +86,14 @@ pub fn serve() -> Result<(), String> {
 }
 
 /// A caller of the server.
-pub struct EchoCaller {
+struct EchoCaller {
     client: tonic::client::Grpc<Channel>,
     line: String,
 }
 
 impl EchoCaller {
     /// `bytes` travel in each direction.
-    pub fn new(channel: Channel, bytes: usize) -> EchoCaller {
+    fn new(channel: Channel, bytes: usize) -> EchoCaller {
         EchoCaller {
             client: tonic::client::Grpc::new(channel),
             line: "x".repeat(bytes),

@@ -31,10 +31,11 @@ pub fn record() -> Map<String, Value> {
     }
 }
 
-/// A handoff of its own, for a caller's `id`th message; ids have seven digits, so that every line is equally long.
-pub fn handoff(id: u64, paid: &str) -> String {
+/// A handoff of its own, for the `id`th message in a thread; ids have seven digits, so that every line is equally long. Its
+/// item is like no other thread's, or it would be held as a likely twin.
+pub fn handoff(thread: &str, id: u64, paid: &str) -> String {
     format!(
-        "RW1 HO scheduler-{id} from=scheduler to=payer item=inv:MD-{id} ask=PAY p=pay rb=exec sup=marlow amt=5400.00 \
+        "RW1 HO scheduler-{id} from=scheduler to=payer item=inv:{thread}-{id} ask=PAY p=pay rb=exec sup=marlow amt=5400.00 \
          cur=GBP kind=GROSS acct=40-12-88/61102938 paid={paid} ref=MD-{id} apref=FD-0929"
     )
 }

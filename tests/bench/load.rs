@@ -3,9 +3,8 @@
 use std::future::Future;
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
-
-use crate::stats::Latencies;
 
 /// How many callers share a gRPC connection.
 const CALLERS_PER_CHANNEL: usize = 16;
@@ -17,10 +16,41 @@ pub trait Caller: Send + 'static {
 }
 
 /// What a run of callers did.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Run {
     pub calls: u64,
     pub per_s: f64,
-    pub took: Latencies,
+    /// How long a call took, in milliseconds: half of them, 99 of 100, 999 of 1000 and all took no longer.
+    pub p50_ms: f64,
+    pub p99_ms: f64,
+    pub p999_ms: f64,
+    pub longest_ms: f64,
+}
+
+impl Run {
+    /// A run in which calls took so many microseconds each, and all together `wall`.
+    pub fn of(mut took_us: Vec<u64>, wall: Duration) -> Run {
+        took_us.sort_unstable();
+        let ms = |share: f64| {
+            let last = took_us.len().saturating_sub(1);
+            let at = (share * took_us.len() as f64).ceil() as usize;
+            let us = took_us.get(at.saturating_sub(1).min(last)).copied();
+            us.unwrap_or(0) as f64 / 1000.0
+        };
+        Run {
+            calls: took_us.len() as u64,
+            per_s: took_us.len() as f64 / wall.as_secs_f64(),
+            p50_ms: ms(0.5),
+            p99_ms: ms(0.99),
+            p999_ms: ms(0.999),
+            longest_ms: ms(1.0),
+        }
+    }
+}
+
+/// How long ago that was, in microseconds.
+pub fn us_since(begun: Instant) -> u64 {
+    u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Lets the callers call for `time`; each ends with the call it is in.
@@ -36,7 +66,7 @@ pub async fn run<C: Caller>(callers: Vec<C>, time: Duration) -> Result<Run, Stri
             while start.elapsed() < time {
                 let called = Instant::now();
                 caller.call().await?;
-                took_us.push(u64::try_from(called.elapsed().as_micros()).unwrap_or(u64::MAX));
+                took_us.push(us_since(called));
             }
             Ok::<_, String>(took_us)
         });
@@ -45,12 +75,7 @@ pub async fn run<C: Caller>(callers: Vec<C>, time: Duration) -> Result<Run, Stri
     while let Some(ended) = tasks.join_next().await {
         took_us.append(&mut ended.map_err(|e| format!("a caller's task: {e}"))??);
     }
-    let wall = start.elapsed().as_secs_f64();
-    Ok(Run {
-        calls: took_us.len() as u64,
-        per_s: took_us.len() as f64 / wall,
-        took: Latencies::new(took_us),
-    })
+    Ok(Run::of(took_us, start.elapsed()))
 }
 
 /// Connections for so many callers, one for each caller; some share one.

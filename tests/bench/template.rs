@@ -115,7 +115,7 @@ fn scheduler() -> Caller {
 async fn prepare(engine: &Arc<Engine>, paid: &str) -> Result<Prepared, String> {
     let request = PrepareRequest {
         thread: "bench-000-00".to_owned(),
-        ho: handoff(FIRST_ID, paid),
+        ho: handoff("000-00", FIRST_ID, paid),
         record: None,
     };
     let prepared = engine.prepare(&scheduler(), request).await;

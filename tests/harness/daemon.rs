@@ -16,10 +16,10 @@ pub struct Setup {
     lab: Lab,
     args: Vec<String>,
     log: String,
+    outlives_full_disk: bool,
     failing: bool,
     wrapper: Vec<String>,
     env: BTreeMap<String, String>,
-    outlives_full_disk: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -62,10 +62,10 @@ impl Setup {
             lab: Lab::Inside,
             args: Vec::new(),
             log: "info".to_owned(),
+            outlives_full_disk: false,
             failing: false,
             wrapper: Vec::new(),
             env: BTreeMap::new(),
-            outlives_full_disk: false,
         };
         setup.set("lab.today", &format!("\"{TODAY}\""))
     }
@@ -104,6 +104,14 @@ impl Setup {
         self
     }
 
+    /// A full disk is an error to it, not its end (see [`Daemon::fill_disk`]).
+    #[must_use]
+    pub fn outlives_full_disk(mut self) -> Setup {
+        self.outlives_full_disk = true;
+        // With the signal ignored, a write beyond the limit fails, as it does on a full disk.
+        self.under(&["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
+    }
+
     /// Runs the daemon whose failpoints the environment arms.
     #[must_use]
     pub fn failing(mut self) -> Setup {
@@ -122,13 +130,6 @@ impl Setup {
     #[must_use]
     pub fn under(mut self, words: &[&str]) -> Setup {
         self.wrapper = words.iter().map(|w| (*w).to_owned()).collect();
-        self
-    }
-
-    /// A full disk is an error to it, not its end (see [`Daemon::fill_disk`]).
-    #[must_use]
-    pub fn outlives_full_disk(mut self) -> Setup {
-        self.outlives_full_disk = true;
         self
     }
 
@@ -317,32 +318,6 @@ impl Daemon {
         self.wait_until_ready().await;
     }
 
-    /// Starts it again on the same folder with these variables and no others, killing it first if it still runs. Does
-    /// not wait for anything.
-    pub fn relaunch(&mut self, env: &[(&str, &str)]) {
-        self.process.kill();
-        self.setup.env = env
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-            .collect();
-        self.process = launch(&self.folder, &self.setup);
-    }
-
-    /// Whether it answers by now: looks for the `run.json` of this very process, and takes the URL from it.
-    pub fn answers(&mut self) -> bool {
-        let Ok(text) = std::fs::read_to_string(self.data().join("run.json")) else {
-            return false;
-        };
-        let Ok(run) = serde_json::from_str::<serde_json::Value>(&text) else {
-            return false;
-        };
-        if run["pid"] != self.process.pid() {
-            return false;
-        }
-        run["url"].as_str().unwrap_or_default().clone_into(&mut self.url);
-        true
-    }
-
     /// From here on no file of the daemon's can grow: to it, the disk is full. For one set up to be told so, and not
     /// killed, by the system.
     ///
@@ -374,6 +349,32 @@ impl Daemon {
             .status()
             .unwrap_or_else(|e| panic!("prlimit (of util-linux): {e}"));
         assert!(status.success(), "prlimit: {status}");
+    }
+
+    /// Starts it again on the same folder with these variables and no others, killing it first if it still runs. Does
+    /// not wait for anything.
+    pub fn relaunch(&mut self, env: &[(&str, &str)]) {
+        self.process.kill();
+        self.setup.env = env
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        self.process = launch(&self.folder, &self.setup);
+    }
+
+    /// Whether it answers by now: looks for the `run.json` of this very process, and takes the URL from it.
+    pub fn answers(&mut self) -> bool {
+        let Ok(text) = std::fs::read_to_string(self.data().join("run.json")) else {
+            return false;
+        };
+        let Ok(run) = serde_json::from_str::<serde_json::Value>(&text) else {
+            return false;
+        };
+        if run["pid"] != self.process.pid() {
+            return false;
+        }
+        run["url"].as_str().unwrap_or_default().clone_into(&mut self.url);
+        true
     }
 
     /// Changes a setting; it counts from the next start on.
@@ -464,15 +465,6 @@ fn launch(folder: &Folder, setup: &Setup) -> Process {
         }
     };
     served_on(&mut command, &folder.path().join("data"));
-    if setup.outlives_full_disk {
-        // With the signal ignored, a write beyond the limit fails, as it does on a full disk.
-        let mut shell = Command::new("sh");
-        shell
-            .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
-            .arg(command.get_program())
-            .args(command.get_args());
-        command = shell;
-    }
     command.args(["--listen", "127.0.0.1:0"]).args(&setup.args);
     command.env("RUST_LOG", &setup.log).envs(&setup.env);
     Process::start(command, folder.path(), "wilcod")

@@ -66,6 +66,14 @@ impl Cluster {
     /// # Errors
     /// The programs are not there, or the server does not start; the text says why.
     pub fn start(settings: &[&str]) -> Result<Cluster, String> {
+        Cluster::start_with(settings, None)
+    }
+
+    /// The same, with one more variable in its environment.
+    ///
+    /// # Errors
+    /// As [`Cluster::start`].
+    pub fn start_with(settings: &[&str], variable: Option<(&str, &str)>) -> Result<Cluster, String> {
         let programs = programs().ok_or(
             "PostgreSQL's server programs (initdb, pg_ctl) are neither in /usr/lib/postgresql/*/bin nor in the PATH",
         )?;
@@ -73,6 +81,7 @@ impl Cluster {
             .args(["sh", "-c", KEEPER, "wilco-postgres"])
             .arg(programs)
             .args(settings)
+            .envs(variable)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             // Not in our group: a Ctrl-C is for us, and the end of us for it.

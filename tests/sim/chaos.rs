@@ -14,7 +14,7 @@ use crate::daemons::Sim;
 use crate::gate::Motion;
 use crate::mutants::Mutant;
 use crate::net::{Ask, Heard, operator};
-use crate::plan::{DAEMONS, FORWARD_STEP_S};
+use crate::plan::FORWARD_STEP_S;
 use crate::purge;
 
 /// Breaks things until it is told to stop.
@@ -22,7 +22,7 @@ pub async fn chaos(sim: Arc<Sim>, over: Arc<AtomicBool>) {
     let mut c = Chance::of(sim.plan.seed, "chaos");
     while !over.load(Ordering::SeqCst) {
         tokio::time::sleep(Duration::from_millis(c.between(500, 25_000))).await;
-        let seat = c.below(DAEMONS);
+        let seat = c.below(sim.plan.daemons);
         let kind = c.between(0, 99);
         let (sim, mut c) = (Arc::clone(&sim), Chance::new(c.number()));
         match kind {
@@ -160,7 +160,7 @@ pub async fn settle_some(sim: &Arc<Sim>, c: &mut Chance, thousandths: u64) {
         if !c.thousandths(thousandths) {
             continue;
         }
-        let seat = c.below(DAEMONS);
+        let seat = c.below(sim.plan.daemons);
         let Some(process) = sim.process(seat).filter(|p| p.gate.motion() == Motion::Running) else {
             continue;
         };

@@ -75,7 +75,7 @@ impl Sim {
             *boots += 1;
             *boots
         };
-        // One seat has no folder of its own: of its earlier runs nobody ever knows for sure that they are dead.
+        // One seat of several has no folder of its own: of its earlier runs nobody ever knows for sure that they are dead.
         let house = if seat == DAEMONS - 1 {
             String::new()
         } else {
@@ -113,7 +113,7 @@ impl Sim {
 
     /// The seats whose process is dead although nobody has cleared it away yet.
     pub fn fallen(&self) -> Vec<usize> {
-        (0..DAEMONS)
+        (0..self.plan.daemons)
             .filter(|seat| {
                 self.process(*seat)
                     .is_some_and(|p| p.gate.motion() == Motion::Dead)

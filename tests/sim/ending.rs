@@ -17,7 +17,7 @@ use crate::chaos::settle_some;
 use crate::daemons::Sim;
 use crate::judge::closed_by_a_person;
 use crate::net::{id_of, sender};
-use crate::plan::{DAEMONS, Kind, SETTLE_WINDOW_S};
+use crate::plan::{Kind, SETTLE_WINDOW_S};
 
 /// Looks at everything every minute.
 pub async fn watch(sim: Arc<Sim>, over: Arc<AtomicBool>) {
@@ -47,7 +47,7 @@ pub async fn quiet(sim: &Arc<Sim>) {
     for seat in sim.fallen() {
         sim.kill(seat);
     }
-    for seat in 0..DAEMONS {
+    for seat in 0..sim.plan.daemons {
         sim.set_frozen(seat, false);
         sim.start(seat).await;
     }
@@ -75,7 +75,7 @@ pub async fn quiet(sim: &Arc<Sim>) {
     }
     sim.log.say("people settle the rest");
     // To be sure that a process is gone, people end it.
-    for seat in 0..DAEMONS {
+    for seat in 0..sim.plan.daemons {
         sim.kill(seat);
         sim.start(seat).await;
     }
@@ -138,7 +138,7 @@ pub async fn reckon(sim: &Arc<Sim>) {
         thread_passes(sim, thread, true).await;
     }
     for (n, act) in acts.iter().enumerate() {
-        replays(sim, act, n % DAEMONS).await;
+        replays(sim, act, n % sim.plan.daemons).await;
     }
 }
 
@@ -280,7 +280,7 @@ async fn counters_add_up(sim: &Sim, acts: &[Act]) {
         let text = format!("the store's counters say {said:?}, and it answered {seen:?}");
         sim.judge.broken(&[], text);
     }
-    for seat in 0..DAEMONS {
+    for seat in 0..sim.plan.daemons {
         let Some(process) = sim.process(seat) else {
             continue;
         };

@@ -153,9 +153,10 @@ fn kept(seed: u64, threads: usize) {
 
 fn summary(ran: &Ran) -> String {
     format!(
-        "seed {} ({:?}): {} acts in {:.1} s, {:?}, hash {}",
+        "seed {} ({:?}, {} daemons): {} acts in {:.1} s, {:?}, hash {}",
         ran.plan.seed,
         ran.plan.kind,
+        ran.plan.daemons,
         ran.acts,
         ran.took.as_secs_f64(),
         ran.tally,

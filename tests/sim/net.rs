@@ -12,7 +12,6 @@ use wilco_engine::{
 
 use crate::chance::Chance;
 use crate::daemons::{Process, Sim};
-use crate::plan::DAEMONS;
 
 /// What a caller asks.
 #[derive(Debug, Clone)]
@@ -64,7 +63,7 @@ pub fn operator() -> Caller {
 impl Sim {
     /// Asks whichever daemon chance picks.
     pub async fn ask(self: &Arc<Self>, chance: &mut Chance, caller: &Caller, ask: Ask) -> Heard {
-        let seat = chance.below(DAEMONS);
+        let seat = chance.below(self.plan.daemons);
         self.ask_at(chance, seat, caller, ask).await
     }
 

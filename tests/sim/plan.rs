@@ -14,7 +14,7 @@ pub const SETTLE_WINDOW_S: u32 = 20;
 /// two lookups is read off that clock.
 pub const FORWARD_STEP_S: i64 = 4;
 
-/// How many daemons share the store.
+/// How many daemons share the store at most.
 pub const DAEMONS: usize = 3;
 
 /// The payees and the accounts the counterparty has on file for them.
@@ -52,6 +52,8 @@ pub enum Kind {
 pub struct Plan {
     pub seed: u64,
     pub kind: Kind,
+    /// How many daemons: several on one store, or one that has it to itself.
+    pub daemons: usize,
     /// How many threads.
     pub threads: usize,
     /// Over how many seconds they start.
@@ -77,6 +79,7 @@ impl Plan {
         Plan {
             seed,
             kind: kinds[usize::try_from(seed % 7).unwrap_or(0)],
+            daemons: if seed.is_multiple_of(4) { 1 } else { DAEMONS },
             threads,
             span_s: 600 + threads as u64 * 5,
             far_forward: std::env::var_os("WILCO_SIM_FAR_FORWARD").is_some(),
@@ -89,6 +92,7 @@ impl Plan {
         Plan {
             kind: mutant.kind(),
             mutant: Some(mutant),
+            daemons: DAEMONS,
             ..Plan::new(seed, threads)
         }
     }
@@ -157,7 +161,7 @@ impl Plan {
             concurrency: 64,
             house: house.to_owned(),
             takeover_allowance: Duration::from_secs(40),
-            sole_owner: false,
+            sole_owner: self.daemons == 1,
             orphan: false,
         }
     }

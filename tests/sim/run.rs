@@ -18,7 +18,7 @@ use crate::judge::{Broken, Judge, Tally};
 use crate::line::Weather;
 use crate::log::Log;
 use crate::perils::Perils;
-use crate::plan::{DAEMONS, Plan};
+use crate::plan::Plan;
 use crate::senders::Sender;
 use crate::store::Store;
 
@@ -105,7 +105,7 @@ fn build(plan: Plan) -> Sim {
 }
 
 async fn live(sim: Arc<Sim>) {
-    for seat in 0..DAEMONS {
+    for seat in 0..sim.plan.daemons {
         sim.start(seat).await;
     }
     let over = Arc::new(AtomicBool::new(false));

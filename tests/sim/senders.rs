@@ -10,7 +10,7 @@ use wilco_engine::{Caller, CancelRequest, CommitRequest, PrepareRequest, Prepare
 use crate::chance::Chance;
 use crate::daemons::Sim;
 use crate::net::{Answer, Ask, Heard, id_of, sender};
-use crate::plan::{DAEMONS, MOVING_PAYEE, PAYEES};
+use crate::plan::{MOVING_PAYEE, PAYEES};
 
 /// How often a sender asks again before it gives up.
 const PATIENCE: u32 = 40;
@@ -179,7 +179,7 @@ impl Sender {
 
     /// Asks one daemon something and does not wait for the answer.
     fn besides(&mut self, ask: Ask) {
-        let seat = self.chance.below(DAEMONS);
+        let seat = self.chance.below(self.sim.plan.daemons);
         let mut chance = Chance::new(self.chance.number());
         let (sim, caller) = (Arc::clone(&self.sim), self.caller.clone());
         tokio::spawn(async move { sim.ask_at(&mut chance, seat, &caller, ask).await });

@@ -6,19 +6,19 @@ use std::process::Command;
 use crate::postgres;
 use crate::run::{cargo, output, run as run_command};
 
-/// What the campaign alone needs.
+/// What the campaign itself needs.
 const FEATURES: &str = "wilco-tests/crash";
 
 pub fn run(args: &[&str]) -> Result<(), String> {
     run_command(cargo().args(["build", "--workspace", "--bins", "--features", FEATURES]))?;
-    build_failing(FEATURES)?;
+    failing(FEATURES)?;
     let server = postgres::ready()?;
-    campaign(FEATURES, server.url(), args)
+    campaign(&server.url(), args)
 }
 
-/// Builds the daemon with its failpoints: of the whole workspace and with the others' features, so that nothing else is
-/// built a second time.
-pub fn build_failing(features: &str) -> Result<(), String> {
+/// Builds the daemon that fails: of the whole workspace with the features everything else is built with, so that nothing
+/// but its failpoints is built a second time.
+pub fn failing(features: &str) -> Result<(), String> {
     let features = format!("{features},wilcod/failpoints");
     run_command(cargo().args([
         "build",
@@ -44,12 +44,12 @@ pub fn strace() -> Result<(), String> {
         .ok_or_else(|| "strace was installed and does not run".to_owned())
 }
 
-/// One campaign; its last line is the verdict.
-pub fn campaign(features: &str, server: String, args: &[&str]) -> Result<(), String> {
+/// One campaign, with binaries that are built and a PostgreSQL server for its shared houses; its last line is the verdict.
+pub fn campaign(server: &str, args: &[&str]) -> Result<(), String> {
+    let here = std::env::current_exe().map_err(|e| format!("where this program is: {e}"))?;
+    let campaign = here.with_file_name("wilco-crash");
     run_command(
-        cargo()
-            .args(["run", "--quiet", "--features", features])
-            .args(["--bin", "wilco-crash", "--"])
+        Command::new(campaign)
             .args(args)
             .env("WILCO_TEST_POSTGRES", server)
             .env("WILCO_TEST_BINARIES_ARE_BUILT", "1"),

@@ -18,7 +18,8 @@ usage: cargo xtask <command>
 
   test                            build everything and pass all tests; installs what they need, says what it could not get
   tidy                            check the tree against its own map: dependency picture, migrations, top-level entries
-  bench [--quick] [--json FILE]   measure, against limits measured in the same run
+  bench [--quick] [--only PARTS] [--json FILE]
+                                  measure, against limits measured in the same run
   crash [--kills N] [--seed S]    kill the daemon N times (100), and look in the bank's book what became of the payments";
 
 fn main() -> ExitCode {

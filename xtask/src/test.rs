@@ -9,7 +9,7 @@ use crate::{crash, postgres, python, tidy};
 const FEATURES: &str =
     "wilco-tests/interop,wilco-tests/postgres,wilco-tests/crash,wilco-store/postgres-tests,adapter-bank/tls";
 
-/// How often the daemon is killed here: at each named place at least once.
+/// How often the daemon is killed here: each named place at least once.
 const KILLS: &str = "100";
 
 pub fn run() -> Result<(), String> {
@@ -17,9 +17,9 @@ pub fn run() -> Result<(), String> {
     let python = python::ready()?;
     let server = postgres::ready()?;
     // The binaries first: the integration tests drive them as a user would.
-    crash::strace()?;
     run_command(cargo().args(["build", "--workspace", "--bins", "--features", FEATURES]))?;
-    crash::build_failing(FEATURES)?;
+    crash::strace()?;
+    crash::failing(FEATURES)?;
     run_command(
         cargo()
             .args(["test", "--workspace", "--features", FEATURES])
@@ -27,7 +27,7 @@ pub fn run() -> Result<(), String> {
             .env("WILCO_TEST_POSTGRES", server.url())
             .env("WILCO_TEST_BINARIES_ARE_BUILT", "1"),
     )?;
-    crash::campaign(FEATURES, server.url(), &["--kills", KILLS])?;
+    crash::campaign(&server.url(), &["--kills", KILLS])?;
     println!("\nall tests passed");
     Ok(())
 }

@@ -3,8 +3,8 @@
 //! | state | meaning | leaves by |
 //! |---|---|---|
 //! | `prepared` | a live statement waits for a confirmation | commit, cancel, expiry, decline, a newer handoff that names it |
-//! | `held` | stated and shown, cannot be confirmed | cancel, handoff expiry, a newer handoff that names it |
-//! | `lapsed` | the statement expired or was declined; the handoff is still open | prepare, cancel, handoff expiry |
+//! | `held` | stated and shown, cannot be confirmed | cancel, handoff expiry, a newer handoff that names it; where only a likely twin stands, release |
+//! | `lapsed` | the statement expired, was declined, or was released from a hold; the handoff is still open | prepare, cancel, handoff expiry, a newer handoff that names it |
 //! | `executing` | claimed; the adapter may be acting, or the counterparty accepted and has not finished | outcome |
 //! | `in_doubt` | the outcome is unknown | lookup, late answer, operator |
 //! | `done`, `failed`, `cancelled`, `refused` | closed, with the line that closed it | final |
@@ -105,7 +105,7 @@ pub enum State {
     Prepared,
     /// Stated, cannot be confirmed.
     Held,
-    /// The statement expired or was declined.
+    /// The statement expired, was declined, or was released from a hold.
     Lapsed,
     /// Claimed.
     Executing,
@@ -173,7 +173,7 @@ impl State {
 pub enum Stage {
     /// A live statement.
     Prepared(Offer),
-    /// A statement that fails our own check; nobody can lift it.
+    /// A statement that fails our own check, which nobody can lift, or beside a likely twin, which an operator may release.
     Held(Offer),
     /// The last statement, no longer live.
     Lapsed(Offer, Lapse),
@@ -218,7 +218,7 @@ pub struct Offer {
     pub expires_at: Timestamp,
     /// The values, request, rules.
     pub frozen: Frozen,
-    /// What our own check said; not empty exactly when the act is held.
+    /// What our own check said, and a likely twin; not empty exactly when the act is held.
     pub problems: Vec<StoredProblem>,
     /// Remarks that go with the statement.
     pub notes: Vec<String>,

@@ -17,7 +17,7 @@ pub enum Role {
     Sender,
     /// Approve what policy asks approval for; never execute.
     Approver,
-    /// See, settle and stop; never confirm.
+    /// See, settle, release, purge and stop; never confirm.
     Operator,
     /// See.
     Viewer,
@@ -92,7 +92,8 @@ pub struct Config {
     /// Stands for the folder whose lock this process holds: an earlier owner of the same house is known to be dead.
     /// Empty where there is no such folder.
     pub house: String,
-    /// How long this process must itself have watched another owner's overdue claim unchanged before it takes it over.
+    /// How long this process must itself have watched another owner's claim unchanged before it takes it over, which it does
+    /// when the claim is overdue.
     pub takeover_allowance: Duration,
     /// Whether this process alone can hold claims: it holds the lock that every earlier owner held until it died.
     pub sole_owner: bool,
@@ -367,6 +368,6 @@ pub struct Counts {
     pub lookups: u64,
     /// Acts for which a person was called and that are still open.
     pub escalated: u64,
-    /// Executions running in this process.
+    /// Acts in hand in this process: executions, lookups, and other steps of recovery.
     pub running: u64,
 }

@@ -40,16 +40,17 @@ pub(crate) async fn commit(
     let give_up = tokio::time::Instant::now() + CLAIM_WAIT;
     let mut lost = 0;
     while lost < TRIES && tokio::time::Instant::now() < give_up {
-        let act = act_of(engine, caller, &token).await?;
+        let act = Arc::new(act_of(engine, caller, &token).await?);
         let quoted = Quoted {
             attempt: token.attempt,
             statement_sha256: &request.statement_sha256,
             confirmation: &request.confirmation,
         };
         match core::decide(&engine.profiles, &act, quoted)? {
-            Next::Answer => return Ok(answer(act, true)),
+            Next::Answer => return Ok(answer(Arc::unwrap_or_clone(act), true)),
             Next::Join => {
                 let act = until_closed(engine, act.act_id, engine.wait(request.wait)).await?;
+                wilco_failpoint::reach!("commit.answering");
                 return Ok(answer(act, true));
             }
             Next::Decline(confirmation) => {
@@ -135,7 +136,7 @@ enum Claimed {
 async fn claim_and_execute(
     engine: &Arc<Engine>,
     caller: &Caller,
-    act: &Act,
+    act: &Arc<Act>,
     confirmation: Confirmation,
 ) -> Result<Claimed, Refusal> {
     let Stage::Prepared(offer) = &act.stage else {
@@ -188,7 +189,7 @@ async fn claim_and_execute(
         principal: caller.name.clone(),
         deadline_s: i64::try_from(engine.config.execution_deadline.as_secs()).unwrap_or(i64::MAX),
     };
-    let (before, stated, id) = (act.clone(), offer.clone(), confirmation.id.clone());
+    let (before, stated, id) = (Arc::clone(act), offer.clone(), confirmation.id.clone());
     let profiles = engine.profiles.clone();
     let written = engine
         .write(move |now| {

@@ -36,11 +36,11 @@ pub(crate) fn start(
     let this = Arc::clone(&engine);
     this.spawn(async move {
         let _in_flight = in_flight;
-        run(&engine, &act, permit, place).await;
+        run(&engine, act, permit, place).await;
     });
 }
 
-async fn run(engine: &Arc<Engine>, act: &Act, permit: Permit, place: Place) {
+async fn run(engine: &Arc<Engine>, act: Arc<Act>, permit: Permit, place: Place) {
     let act_id = act.act_id;
     let Some(execution) = act.execution() else { return };
     let Some(slot) = engine.slot_named(&execution.offer.frozen.adapter) else {
@@ -62,7 +62,7 @@ async fn run(engine: &Arc<Engine>, act: &Act, permit: Permit, place: Place) {
     let too_late = engine.keeper.now() >= execution.claim.not_after;
     let news = news_of(outcome, too_late, execution.progress.others_open);
     let from = Bearer::of(&execution.claim);
-    if let Err(refusal) = record_from(engine, Some(act.clone()), act_id, &news, &from).await {
+    if let Err(refusal) = record_from(engine, Some(Arc::clone(&act)), act_id, &news, &from).await {
         tracing::error!(act = %act_id, error = %refusal, "the outcome could not be written; recovery will look it up");
     }
 }
@@ -81,7 +81,7 @@ pub(crate) async fn record(
 /// The same, first on the act as it is `known`: where it has moved since, the store says so and it is read.
 async fn record_from(
     engine: &Arc<Engine>,
-    mut known: Option<Act>,
+    mut known: Option<Arc<Act>>,
     act_id: ActId,
     news: &News,
     from: &Bearer,
@@ -107,7 +107,7 @@ async fn record_from(
 
 async fn record_once(
     engine: &Arc<Engine>,
-    known: Option<Act>,
+    known: Option<Arc<Act>>,
     act_id: ActId,
     news: &News,
     from: &Bearer,
@@ -115,14 +115,21 @@ async fn record_once(
 ) -> Result<Option<Act>, Refusal> {
     let mut act = match known {
         Some(act) => act,
-        None => engine.reload(act_id).await?,
+        None => Arc::new(engine.reload(act_id).await?),
     };
-    act.long_ids |= *long_ids;
+    if *long_ids && !act.long_ids {
+        Arc::make_mut(&mut act).long_ids = true;
+    }
     let Some(execution) = act.execution().filter(|_| from.holds(&act)) else {
         return evidence(engine, &act, news, from).await;
     };
     let contract = engine.contract_for(&act, &execution.offer.frozen);
-    let (profiles, before, heard, pace) = (engine.profiles.clone(), act.clone(), news.clone(), pace(engine));
+    let (profiles, before, heard, pace) = (
+        engine.profiles.clone(),
+        Arc::clone(&act),
+        news.clone(),
+        pace(engine),
+    );
     let written = engine
         .write(move |now| {
             let change = wilco_core::settle::settle(&profiles, &before, &heard, &contract, pace, now)?;

@@ -1,7 +1,8 @@
 //! The shell around the decisions: it loads an act, asks the core what to do, writes it, and only then acts.
 //!
-//! One verb a file: [`mod@prepare`], [`mod@commit`], [`mod@cancel`], [`mod@recover`], [`mod@settle`], [`mod@view`]. Every verb that
-//! changes something runs in a task of its own, so that a caller that hangs up changes nothing.
+//! One verb a file: [`mod@prepare`], [`mod@commit`], [`mod@cancel`], [`mod@recover`], [`mod@settle`], [`mod@release`],
+//! [`mod@purge`], [`mod@view`]; [`mod@doubt`] tells people about an act whose outcome is not known. Every verb that changes
+//! something runs in a task of its own, so that a caller that hangs up changes nothing.
 //!
 //! What never lives here: a rule about when something may be confirmed, sent or called undone (that is `wilco-core`),
 //! SQL (`wilco-store`), a wire format (`wilco-api`), or anything a counterparty says (`adapters/`).

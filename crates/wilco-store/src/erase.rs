@@ -1,11 +1,11 @@
-//! Rounds of a purge, the same in every keeper: which acts come next, and what became of each.
+//! What one erasure of a purge writes, and how it is counted: the same in every keeper.
 
 use wilco_core::write::Decide;
 use wilco_core::{Act, Timestamp, Written, purge};
 
 use crate::{Purged, StoreError};
 
-/// How many erasures of one round are under way at once: enough to share a flush, too few to be in anybody's way.
+/// How many erasures of one round are under way at once in SQLite: enough to share a flush, too few to be in anybody's way.
 pub(crate) const AT_ONCE: usize = 16;
 
 /// The write that erases the texts of `act`; it writes nothing where they may not be erased.

@@ -14,7 +14,8 @@ use crate::StoreError;
 
 /// One write's changes, sealed: each with its place in its act's chain.
 pub(crate) struct Sealed {
-    pub(crate) changes: Vec<Change>,
+    /// What each act is made from.
+    pub(crate) before: Vec<Before>,
     /// The acts as they will stand, in the order of the changes.
     pub(crate) acts: Vec<Act>,
     /// The journal rows of each.
@@ -25,7 +26,28 @@ pub(crate) struct Sealed {
     pub(crate) erases: bool,
 }
 
+/// What a change is made from, and under which conditions.
+pub(crate) struct Before {
+    pub(crate) expect: Expect,
+    seq: u64,
+    /// The journal's head; empty for an act that is new.
+    pub(crate) head: String,
+    pub(crate) unless_twin: Option<TwinGuard>,
+}
+
 impl Sealed {
+    /// Each change: what it is made from, the act as it will stand, its journal rows.
+    pub(crate) fn changes(&self) -> impl Iterator<Item = (&Before, &Act, &[Row])> {
+        let acts = self.before.iter().zip(&self.acts);
+        acts.zip(&self.rows)
+            .map(|((before, act), rows)| (before, act, rows.as_slice()))
+    }
+
+    /// The acts that must not stand beside it.
+    pub(crate) fn guards(&self) -> impl Iterator<Item = &TwinGuard> {
+        self.before.iter().filter_map(|b| b.unless_twin.as_ref())
+    }
+
     /// About how much text it writes, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let offers = self.acts.iter().filter_map(|a| a.offer());
@@ -75,13 +97,12 @@ impl Findings {
     /// `Row` when a row that bears on it makes no sense.
     pub(crate) fn gather(write: &Sealed, standing: &dyn Standing) -> Result<Findings, StoreError> {
         let mut found = Findings::default();
-        for (i, change) in write.changes.iter().enumerate() {
-            let act = &change.act;
+        for (i, (before, act, rows)) in write.changes().enumerate() {
             let current = standing.act(act.act_id)?;
-            match (change.expect, current) {
+            match (before.expect, current) {
                 (Expect::Absent, None) => {}
                 (Expect::Version(expected), Some(current)) if current.version == expected => {
-                    if let Some(column) = misfit(&current, act) {
+                    if let Some(column) = misfit(&current, before, act) {
                         found.misfit.insert(i, column);
                     }
                 }
@@ -89,7 +110,7 @@ impl Findings {
                     found.stale.insert(i, current.map(Box::new));
                 }
             }
-            if change.expect == Expect::Absent
+            if before.expect == Expect::Absent
                 && let Some(holder) = standing.handoff(&act.thread, &act.handoff.id)?
             {
                 found.handoff.insert(i, Box::new(holder));
@@ -97,12 +118,12 @@ impl Findings {
             if let Some(holder) = act.undo_of.and_then(|of| standing.undoing(of)) {
                 found.undo.insert(i, holder);
             }
-            if let Some(guard) = &change.unless_twin
+            if let Some(guard) = &before.unless_twin
                 && let Some(twin) = standing.twin(guard)?
             {
                 found.twin.insert(i, Box::new(twin));
             }
-            for id in change.entries.iter().filter_map(|e| e.message_id.as_ref()) {
+            for id in rows.iter().filter_map(|r| r.message_id.as_ref()) {
                 if standing.message_taken(&act.thread, id) {
                     found.messages.insert((i, id.clone()));
                 }
@@ -140,33 +161,44 @@ pub(crate) enum Judged {
 /// `Row` when one write changes an act twice, gives a name out twice, or holds a value no keeper can keep.
 pub(crate) fn sealed(changes: Vec<Change>, at: Timestamp, erases: bool) -> Result<Sealed, StoreError> {
     make_sense(&changes)?;
-    let mut acts = Vec::with_capacity(changes.len());
-    let mut rows = Vec::with_capacity(changes.len());
-    for change in &changes {
-        let mut act = change.act.clone();
-        if change.expect == Expect::Absent {
+    let mut sealed = Sealed {
+        before: Vec::with_capacity(changes.len()),
+        acts: Vec::with_capacity(changes.len()),
+        rows: Vec::with_capacity(changes.len()),
+        at,
+        erases,
+    };
+    for change in changes {
+        // The act is moved, not copied: it holds some hundred strings.
+        let Change {
+            expect,
+            mut act,
+            entries,
+            unless_twin,
+        } = change;
+        if expect == Expect::Absent {
             act.version = 0;
             act.seq = 0;
             act.head = String::new();
         }
-        rows.push(seal(&mut act, &change.entries, at));
-        acts.push(act);
+        sealed.before.push(Before {
+            expect,
+            seq: act.seq,
+            head: act.head.clone(),
+            unless_twin,
+        });
+        sealed.rows.push(seal(&mut act, &entries, at));
+        sealed.acts.push(act);
     }
-    Ok(Sealed {
-        changes,
-        acts,
-        rows,
-        at,
-        erases,
-    })
+    Ok(sealed)
 }
 
 /// The one answer to a write. The first change that is refused decides; within a change the version comes first,
 /// then the handoff's id, then the reversal, then the twin, then the message ids. What a write itself changes does not
 /// bear on its twins: they are those that stood before it.
 pub(crate) fn judge(write: &Sealed, found: &Findings, earlier: &Earlier) -> Judged {
-    for (i, change) in write.changes.iter().enumerate() {
-        let id = change.act.act_id;
+    for (i, (_, act, rows)) in write.changes().enumerate() {
+        let id = act.act_id;
         if let Some(current) = found.stale.get(&i) {
             return stale(id, current.clone());
         }
@@ -181,7 +213,7 @@ pub(crate) fn judge(write: &Sealed, found: &Findings, earlier: &Earlier) -> Judg
         if let Some(holder) = found.handoff.get(&i) {
             return taken(Taken::Handoff(holder.clone()));
         }
-        if let Some(of) = change.act.undo_of
+        if let Some(of) = act.undo_of
             && let Some(holder) = found.undo.get(&i)
             && *holder != id
             && !lets_go(write, *holder, of)
@@ -191,7 +223,7 @@ pub(crate) fn judge(write: &Sealed, found: &Findings, earlier: &Earlier) -> Judg
         if let Some(twin) = found.twin.get(&i) {
             return taken(Taken::Twin(twin.clone()));
         }
-        for message_id in change.entries.iter().filter_map(|e| e.message_id.as_ref()) {
+        for message_id in rows.iter().filter_map(|r| r.message_id.as_ref()) {
             if found.messages.contains(&(i, message_id.clone())) {
                 return taken(Taken::Message {
                     message_id: message_id.clone(),
@@ -208,14 +240,14 @@ pub(crate) fn judge(write: &Sealed, found: &Findings, earlier: &Earlier) -> Judg
 impl Earlier {
     /// Takes a write that fits into account for those that follow.
     pub(crate) fn add(&mut self, write: &Sealed) {
-        for (change, act) in write.changes.iter().zip(&write.acts) {
+        for (before, act, rows) in write.changes() {
             self.acts.insert(act.act_id);
             self.undos.extend(act.undo_of);
             self.likenesses.extend(act.likeness.clone());
-            if change.expect == Expect::Absent {
+            if before.expect == Expect::Absent {
                 self.handoffs.insert((act.thread.clone(), act.handoff.id.clone()));
             }
-            for message_id in change.entries.iter().filter_map(|e| e.message_id.as_ref()) {
+            for message_id in rows.iter().filter_map(|r| r.message_id.as_ref()) {
                 self.messages.insert((act.thread.clone(), message_id.clone()));
             }
         }
@@ -224,14 +256,13 @@ impl Earlier {
     /// Whether the write touches an act or wants a name that one before it did, or is not to be made beside an act that
     /// is like one of those.
     fn meets(&self, write: &Sealed) -> bool {
-        write.changes.iter().any(|change| {
-            let act = &change.act;
+        write.changes().any(|(before, act, rows)| {
             let name = |id: &str| (act.thread.clone(), id.to_owned());
-            let mut messages = change.entries.iter().filter_map(|e| e.message_id.as_ref());
+            let mut messages = rows.iter().filter_map(|r| r.message_id.as_ref());
             self.acts.contains(&act.act_id)
                 || act.undo_of.is_some_and(|of| self.undos.contains(&of))
-                || (change.expect == Expect::Absent && self.handoffs.contains(&name(&act.handoff.id)))
-                || change
+                || (before.expect == Expect::Absent && self.handoffs.contains(&name(&act.handoff.id)))
+                || before
                     .unless_twin
                     .as_ref()
                     .is_some_and(|guard| self.likenesses.contains(&guard.likeness))
@@ -247,12 +278,12 @@ fn lets_go(write: &Sealed, holder: ActId, of: ActId) -> bool {
 }
 
 /// The column in which a change differs from the row it says it was made from.
-fn misfit(current: &Act, change: &Act) -> Option<&'static str> {
+fn misfit(current: &Act, before: &Before, act: &Act) -> Option<&'static str> {
     let columns = [
-        ("seq", current.seq == change.seq),
-        ("head", current.head == change.head),
-        ("thread", current.thread == change.thread),
-        ("handoff_id", current.handoff.id == change.handoff.id),
+        ("seq", current.seq == before.seq),
+        ("head", current.head == before.head),
+        ("thread", current.thread == act.thread),
+        ("handoff_id", current.handoff.id == act.handoff.id),
     ];
     columns.into_iter().find(|(_, same)| !same).map(|(name, _)| name)
 }

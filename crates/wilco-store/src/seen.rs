@@ -46,30 +46,27 @@ impl Wanted {
     /// # Errors
     /// `Down` where a name cannot be written as JSON.
     pub(crate) fn of<'a>(writes: impl Iterator<Item = &'a Sealed> + Clone) -> Result<Wanted, StoreError> {
-        let changes = || writes.clone().flat_map(|w| &w.changes);
-        let ids: Vec<ActId> = changes().map(|c| c.act.act_id).collect();
-        let undos: Vec<ActId> = changes().filter_map(|c| c.act.undo_of).collect();
+        let changes = || writes.clone().flat_map(Sealed::changes);
+        let ids: Vec<ActId> = changes().map(|(_, act, _)| act.act_id).collect();
+        let undos: Vec<ActId> = changes().filter_map(|(_, act, _)| act.undo_of).collect();
         let handoffs: Vec<Name<'_>> = changes()
-            .filter(|c| c.expect == Expect::Absent)
-            .map(|c| Name {
-                thread: &c.act.thread,
-                id: &c.act.handoff.id,
+            .filter(|(before, ..)| before.expect == Expect::Absent)
+            .map(|(_, act, _)| Name {
+                thread: &act.thread,
+                id: &act.handoff.id,
             })
             .collect();
         let messages: Vec<Name<'_>> = changes()
-            .flat_map(|c| {
-                let ids = c.entries.iter().filter_map(|e| e.message_id.as_deref());
+            .flat_map(|(_, act, rows)| {
+                let ids = rows.iter().filter_map(|r| r.message_id.as_deref());
                 ids.map(|id| Name {
-                    thread: &c.act.thread,
+                    thread: &act.thread,
                     id,
                 })
             })
             .collect();
         let guards: Vec<_> = writes
-            .flat_map(|write| {
-                let guards = write.changes.iter().filter_map(|c| c.unless_twin.as_ref());
-                guards.map(|guard| (guard, write.at))
-            })
+            .flat_map(|write| write.guards().map(|guard| (guard, write.at)))
             .collect();
         let out: Vec<GuardOut<'_>> = guards
             .iter()

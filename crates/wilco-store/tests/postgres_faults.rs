@@ -20,7 +20,7 @@ use sqlx::{Connection, PgConnection, Row};
 use wilco_core::journal::{Entry, first_break};
 use wilco_core::{Act, Written};
 use wilco_store::postgres::Fault;
-use wilco_store::suite::{advance, answered, fixed, inserted, read, sample};
+use wilco_store::suite::{advance, answered, changed, fixed, inserted, read, sample};
 use wilco_store::{Keeper, PostgresKeeper, PostgresOptions, StoreError};
 
 /// What a write answered on the way to where a caller wants to be.
@@ -197,15 +197,18 @@ async fn what_the_server_is_still_at_is_ended_before_anybody_is_answered() {
     let writing = press_on(&keeper, act.clone(), |n| n == 1);
     let breaking = async {
         let mut db = database.raw().await;
-        let first = waiting(&mut db).await;
+        let first = waiting(&mut db, None).await;
+        // Told to end, it does not yet: nothing is begun anew.
+        signal("STOP", first);
         door.cut();
-        // The one that was cut is ended; the write is begun anew, and waits again.
-        loop {
-            let now = waiting(&mut db).await;
-            if now != first {
-                break;
-            }
+        while keeper.counters().unknown == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        assert_eq!(all_waiting(&mut db).await, [first]);
+        // Once it has ended, the write is begun anew, and waits again.
+        signal("CONT", first);
+        waiting(&mut db, Some(first)).await;
         assert_eq!(read(&keeper, act.act_id).await, act);
         holding.commit().await.expect("let go");
     };
@@ -216,18 +219,32 @@ async fn what_the_server_is_still_at_is_ended_before_anybody_is_answered() {
     keeper.close().await;
 }
 
-/// The server's process that waits for a row lock, once there is one.
-async fn waiting(db: &mut PgConnection) -> i32 {
+/// The server's process that waits for a row lock, once there is one other than this.
+async fn waiting(db: &mut PgConnection, but: Option<i32>) -> i32 {
     loop {
-        let row = sqlx::query("SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()")
-            .fetch_optional(&mut *db)
-            .await
-            .expect("an answer");
-        if let Some(row) = row {
-            return row.get(0);
+        let found = all_waiting(db).await.into_iter().find(|pid| Some(*pid) != but);
+        if let Some(pid) = found {
+            return pid;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+async fn all_waiting(db: &mut PgConnection) -> Vec<i32> {
+    let asked =
+        "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
+    let rows = sqlx::query(asked).fetch_all(db).await.expect("an answer");
+    rows.iter().map(|row| row.get(0)).collect()
+}
+
+fn signal(name: &str, pid: i32) {
+    let kill = std::process::Command::new("sh")
+        .args(["-c", &format!("kill -{name} {pid}")])
+        .status();
+    assert!(
+        kill.expect("a shell").success(),
+        "process {pid} took no SIG{name}"
+    );
 }
 
 /// A server that neither answers nor breaks off is given up: first a write is unknown, then the store is down. Nobody hangs.
@@ -243,6 +260,8 @@ async fn a_server_that_says_nothing_is_given_up() {
         options.doubt = Duration::from_millis(200);
         let keeper = PostgresKeeper::open(options).await.expect("it opens");
         let act = inserted(&keeper, 10 + stands).await;
+        // Once before, so that the statement is prepared and one question carries the write.
+        let act = changed(&keeper, act, |act, _| act).await;
         if stands == 0 {
             door.hold_questions();
         } else {

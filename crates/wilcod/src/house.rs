@@ -3,7 +3,8 @@
 //! A daemon calls the owners of claims `<house>.<boot>`. It holds its folder's lock, so every earlier owner of the same
 //! house is known to be dead, and what it left is taken over at once. That is only true while the name belongs to one
 //! folder: the file holds its own inode number and time of birth, and in a copy of the folder they are others. Then a new
-//! name is made, and what the old one still holds is watched like any other daemon's.
+//! name is made, and what the old one still holds is watched like any other daemon's. A snapshot of a whole volume or file
+//! system is no copy in this sense: it keeps both. And where a file system knows no time of birth, zero stands for it.
 
 use std::fs::{self, Metadata, OpenOptions};
 use std::io::{ErrorKind, Write};

@@ -38,7 +38,7 @@ pub enum RoleName {
     Sender,
     /// Approve.
     Approver,
-    /// See, settle, stop.
+    /// See, settle, release, purge, stop.
     Operator,
     /// See.
     Viewer,

@@ -1,8 +1,9 @@
 //! `DIR/served.json`: what this daemon could serve when it last made sure that nothing open needs anything else.
 //!
 //! As long as it can serve all of that still, a start need not look at every open act. It is written before the port
-//! opens, so whatever is prepared later needs nothing that does not stand there. Other daemons on the same database have
-//! a file of their own: what only they serve is found out when it is asked for.
+//! opens, so whatever this daemon prepares later needs nothing that does not stand there. Other daemons on the same database
+//! have a file of their own: what only they serve is found out when it is asked for. The file does not say of which database
+//! it speaks: where the folder is given another one, remove it.
 
 use std::collections::BTreeSet;
 use std::path::Path;

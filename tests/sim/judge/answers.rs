@@ -76,7 +76,12 @@ impl Judge {
     pub fn heard_cancelled(&self, answer: &Cancelled, cx: &str) {
         let act = &answer.act;
         let names = [act.act_id.to_string()];
-        if act.state().is_final() && act.erased_handoff().is_none() {
+        // With its journal's texts the acknowledgement is gone, even for an answer that is being made just now: a cancel
+        // that is sent again then hears the closing line.
+        let erased = self
+            .stored(act.act_id)
+            .is_some_and(|a| a.erased_handoff().is_some());
+        if act.state().is_final() && !erased {
             let cancel = (act.thread.clone(), cx.to_owned());
             let known = locked(&self.seen)
                 .cancels
@@ -91,7 +96,7 @@ impl Judge {
         match act.state() {
             State::Done => self.closing(act, &answer.reply),
             State::Failed | State::Cancelled | State::Refused => {
-                if !answer.reply.starts_with("RW1 AN ") && act.erased_handoff().is_none() {
+                if !answer.reply.starts_with("RW1 AN ") && !erased {
                     let text = format!("a cancel of an act not done was answered {}", answer.reply);
                     self.broken(&names, text);
                 }

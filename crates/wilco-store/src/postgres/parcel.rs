@@ -1,11 +1,11 @@
-//! A write as `WRITE` takes it: its acts and rows, column by column.
+//! A write as its statement takes it: its acts and rows, column by column.
 
 use std::collections::BTreeSet;
 
 use serde::Serialize;
-use sqlx::Postgres;
-use sqlx::postgres::PgArguments;
+use sqlx::postgres::{PgArguments, PgHasArrayType};
 use sqlx::query::Query;
+use sqlx::{Encode, Postgres, Type};
 use wilco_core::{Act, Expect, State};
 
 use super::sql;
@@ -24,17 +24,14 @@ pub(super) fn bound(
     write: &Sealed,
     checked: bool,
 ) -> Result<Query<'static, Postgres, PgArguments>, StoreError> {
-    let mut changes: Vec<_> = write.changes.iter().zip(&write.acts).collect();
-    changes.sort_by_key(|(_, act)| act.act_id);
+    // In the order in which every write locks them.
+    let mut changes: Vec<_> = write.changes().collect();
+    changes.sort_by_key(|(_, act, _)| act.act_id);
     let was = |expect: Expect| match expect {
         Expect::Absent => 0,
         Expect::Version(version) => version,
     };
-    let was_head = |(change, _): &(&wilco_core::Change, &Act)| match change.expect {
-        Expect::Absent => String::new(),
-        Expect::Version(_) => change.act.head.clone(),
-    };
-    let acts = || changes.iter().map(|(_, act)| *act);
+    let acts = || changes.iter().map(|(_, act, _)| *act);
     let texts = |of: fn(&Act) -> &str| acts().map(|a| of(a).to_owned()).collect::<Vec<String>>();
     let maybe = |of: fn(&Act) -> Option<String>| acts().map(of).collect::<Vec<Option<String>>>();
     let numbers = |of: fn(&Act) -> i64| acts().map(of).collect::<Vec<i64>>();
@@ -52,47 +49,54 @@ pub(super) fn bound(
     };
     let row_seqs: Vec<i64> = rows().map(|(_, r)| signed(r.seq)).collect::<Result<_, _>>()?;
 
-    let guards = write.changes.iter().filter_map(|c| c.unless_twin.as_ref());
-    let guards: Vec<_> = guards.map(|guard| GuardOut::new(0, guard, write.at)).collect();
+    let guards = write.guards().map(|guard| GuardOut::new(0, guard, write.at));
+    let guards: Vec<_> = guards.collect();
 
-    Ok(sqlx::query(sql::WRITE)
-        .bind(acts().map(|a| a.act_id.to_string()).collect::<Vec<_>>())
-        .bind(
+    let bound = Bound::new(write)
+        .column(acts().map(|a| a.act_id.to_string()).collect::<Vec<_>>())
+        .column(
             changes
                 .iter()
-                .map(|(c, _)| signed(was(c.expect)))
+                .map(|(before, ..)| signed(was(before.expect)))
                 .collect::<Result<Vec<_>, _>>()?,
         )
-        .bind(changes.iter().map(was_head).collect::<Vec<_>>())
-        .bind(texts(|a| &a.thread))
-        .bind(texts(|a| &a.handoff.id))
-        .bind(count(|a| a.version)?)
-        .bind(texts(|a| a.state().as_str()))
-        .bind(texts(|a| &a.handoff.line))
-        .bind(texts(|a| &a.handoff.sender))
-        .bind(texts(|a| &a.handoff.receiver))
-        .bind(texts(|a| &a.handoff.item))
-        .bind(texts(|a| &a.handoff.ask))
-        .bind(texts(|a| &a.handoff.profile))
-        .bind(texts(|a| &a.principal))
-        .bind(numbers(|a| i64::from(a.attempt)))
-        .bind(numbers(|a| a.created_at.0))
-        .bind(acts().map(|a| a.due_at().map(|at| at.0)).collect::<Vec<_>>())
-        .bind(numbers(|a| a.limit.0))
-        .bind(count(|a| a.seq)?)
-        .bind(texts(|a| &a.head))
-        .bind(numbers(|a| i64::from(a.lines)))
-        .bind(numbers(|a| i64::from(a.long_ids)))
-        .bind(maybe(|a| a.undo_of.map(|id| id.to_string())))
-        .bind(maybe(|a| a.likeness.clone()))
-        .bind(maybe(|a| a.released_by.clone()))
-        .bind(maybe(|a| a.offer().map(|o| o.frozen.profile_digest.clone())))
-        .bind(all(
+        .column(
+            changes
+                .iter()
+                .map(|(before, ..)| before.head.clone())
+                .collect::<Vec<_>>(),
+        )
+        .column(texts(|a| &a.thread))
+        .column(texts(|a| &a.handoff.id))
+        .column(count(|a| a.version)?)
+        .column(texts(|a| a.state().as_str()))
+        .column(texts(|a| &a.handoff.line))
+        .column(texts(|a| &a.handoff.sender))
+        .column(texts(|a| &a.handoff.receiver))
+        .column(texts(|a| &a.handoff.item))
+        .column(texts(|a| &a.handoff.ask))
+        .column(texts(|a| &a.handoff.profile))
+        .column(texts(|a| &a.principal))
+        .column(numbers(|a| i64::from(a.attempt)))
+        .column(numbers(|a| a.created_at.0))
+        .column(acts().map(|a| a.due_at().map(|at| at.0)).collect::<Vec<_>>())
+        .column(numbers(|a| a.limit.0))
+        .column(count(|a| a.seq)?)
+        .column(texts(|a| &a.head))
+        .column(numbers(|a| i64::from(a.lines)))
+        .column(numbers(|a| i64::from(a.long_ids)))
+        .column(maybe(|a| a.undo_of.map(|id| id.to_string())))
+        .column(maybe(|a| a.likeness.clone()))
+        .column(maybe(|a| a.released_by.clone()))
+        .column(maybe(|a| a.offer().map(|o| o.frozen.profile_digest.clone())))
+        .column(all(
             acts().map(|a| a.offer().map(|o| json(&o.frozen.contract)).transpose())
         )?)
-        .bind(all(acts().map(|a| json(&a.tokens)))?)
-        .bind(all(acts().map(|a| json(&a.waiting)))?)
-        .bind(all(acts().map(|a| json(&a.stage)))?)
+        .column(all(acts().map(|a| json(&a.tokens)))?)
+        .column(all(acts().map(|a| json(&a.waiting)))?)
+        .column(all(acts().map(|a| json(&a.stage)))?);
+    Ok(bound
+        .query
         .bind(rows().map(|(a, _)| a.act_id.to_string()).collect::<Vec<_>>())
         .bind(row_seqs)
         .bind(
@@ -113,11 +117,45 @@ pub(super) fn bound(
         .bind(write.erases))
 }
 
+/// The statement of a write with what is bound to it so far.
+struct Bound {
+    query: Query<'static, Postgres, PgArguments>,
+    alone: bool,
+}
+
+impl Bound {
+    /// The shortest statement that makes this write.
+    fn new(write: &Sealed) -> Bound {
+        let (statement, alone) = match write.before.as_slice() {
+            [one] if one.expect == Expect::Absent => (sql::WRITE_NEW, true),
+            [_] if !write.erases => (sql::WRITE_CHANGED, true),
+            _ => (sql::WRITE, false),
+        };
+        Bound {
+            query: sqlx::query(statement),
+            alone,
+        }
+    }
+
+    /// A column of the acts: of one act, its value.
+    fn column<T>(mut self, mut values: Vec<T>) -> Bound
+    where
+        T: for<'q> Encode<'q, Postgres> + Type<Postgres> + PgHasArrayType + 'static,
+        Vec<T>: for<'q> Encode<'q, Postgres> + Type<Postgres>,
+    {
+        let alone = if self.alone { values.pop() } else { None };
+        self.query = match alone {
+            Some(value) => self.query.bind(value),
+            None => self.query.bind(values),
+        };
+        self
+    }
+}
+
 /// The parts of the likenesses that this write may make twins of: those it looks for, and those of acts that it states
 /// or claims, the two ways in which an act becomes one that counts. In order, so that nobody waits in a circle.
 fn parts(write: &Sealed) -> Vec<String> {
-    let looked_for = write.changes.iter().filter_map(|c| c.unless_twin.as_ref());
-    let looked_for = looked_for.map(|guard| guard.likeness.as_str());
+    let looked_for = write.guards().map(|guard| guard.likeness.as_str());
     let counts = |a: &&Act| matches!(a.state(), State::Prepared | State::Executing);
     let made = write
         .acts

@@ -1,4 +1,8 @@
 //! The statements of the Postgres keeper, beside those it shares with the other database.
+//!
+//! Questions are shared. What writes is not: SQLite has one writer, which makes a batch of many writes in a few statements
+//! and checks afterwards whether all of it fits; here every write is a statement of its own that locks its rows, reads the
+//! clock, and minds writers in other daemons. What else stands here is about connections, which SQLite has none of.
 
 macro_rules! texts {
     ($json:literal) => {
@@ -27,30 +31,11 @@ macro_rules! clock {
 
 shared_statements!(texts, objects, join);
 
-/// Makes one write, or nothing of it, and answers one row that says which and why. A transaction of its own: it is
-/// durable once the server is ready for the next.
-///
-/// $1 to $30 the acts, column by column, in the order of their ids, with the version and head each was made from ($2 is 0 for a
-/// new one); $31 to $39
-/// the journal rows; $40 the instant it was decided with; $41 whether that instant is to be compared with the clock; $42 the
-/// parts of the likenesses it may make twins of; $43 the twins that must not stand; $44 whether it erases what was there.
-///
-/// Step by step, each reading what the one before answered:
-///
-/// 1. `held`: the rows it changes are locked, in the order of their ids, so that two writes never wait for each other in a
-///    circle. A row that another write changed meanwhile is looked at again as it now stands, and is not at the version
-///    any more.
-/// 2. `lone`: no twin stands, as far as this statement sees.
-/// 3. `counted`: nobody who could have made one has written since this statement began to look. See the migration.
-/// 4. `clock`: read now, with everything locked: the instant of the write is not before it. So a write that waited for a
-///    lock is not made with an instant from before the wait, and what expired meanwhile has expired.
-/// 5. `go`: all of that holds. Only then anything is written.
-///
-/// A name that is taken is a unique violation, which undoes the whole. Should fewer rows be written than were meant,
-/// the division fails, and with it the statement.
-pub(super) const WRITE: &str = concat!(
-    "
-WITH i AS MATERIALIZED (
+// The acts of a write as rows: of several, each column an array; of one, each column a value.
+macro_rules! several_acts {
+    () => {
+        "
+i AS MATERIALIZED (
     SELECT * FROM UNNEST(
         CAST($1 AS TEXT[]), CAST($2 AS BIGINT[]), CAST($3 AS TEXT[]), CAST($4 AS TEXT[]), CAST($5 AS TEXT[]),
         CAST($6 AS BIGINT[]), CAST($7 AS TEXT[]), CAST($8 AS TEXT[]), CAST($9 AS TEXT[]), CAST($10 AS TEXT[]),
@@ -63,7 +48,33 @@ WITH i AS MATERIALIZED (
         principal, attempt, created_at, due_at, limit_at, seq, head, lines, long_ids, undo_of, likeness, released_by,
         profile_digest, contract, tokens, waiting, stage
     )
-),
+),"
+    };
+}
+
+macro_rules! one_act {
+    () => {
+        "
+i AS NOT MATERIALIZED (
+    SELECT
+        CAST($1 AS TEXT) AS act_id, CAST($2 AS BIGINT) AS was, CAST($3 AS TEXT) AS was_head,
+        CAST($4 AS TEXT) AS thread, CAST($5 AS TEXT) AS handoff_id, CAST($6 AS BIGINT) AS version,
+        CAST($7 AS TEXT) AS state, CAST($8 AS TEXT) AS ho_line, CAST($9 AS TEXT) AS sender,
+        CAST($10 AS TEXT) AS receiver, CAST($11 AS TEXT) AS item, CAST($12 AS TEXT) AS ask,
+        CAST($13 AS TEXT) AS profile, CAST($14 AS TEXT) AS principal, CAST($15 AS BIGINT) AS attempt,
+        CAST($16 AS BIGINT) AS created_at, CAST($17 AS BIGINT) AS due_at, CAST($18 AS BIGINT) AS limit_at,
+        CAST($19 AS BIGINT) AS seq, CAST($20 AS TEXT) AS head, CAST($21 AS BIGINT) AS lines,
+        CAST($22 AS BIGINT) AS long_ids, CAST($23 AS TEXT) AS undo_of, CAST($24 AS TEXT) AS likeness,
+        CAST($25 AS TEXT) AS released_by, CAST($26 AS TEXT) AS profile_digest, CAST($27 AS TEXT) AS contract,
+        CAST($28 AS TEXT) AS tokens, CAST($29 AS TEXT) AS waiting, CAST($30 AS TEXT) AS stage
+),"
+    };
+}
+
+// Locks the rows that are to change.
+macro_rules! held {
+    () => {
+        "
 held AS MATERIALIZED (
     SELECT (SELECT acts.act_id FROM acts
             WHERE acts.act_id = i.act_id AND acts.version = i.was AND acts.head = i.was_head
@@ -73,29 +84,13 @@ held AS MATERIALIZED (
 ),
 stand AS MATERIALIZED (
     SELECT count(*) = count(held.act_id) AS whole FROM held
-),
-lone AS MATERIALIZED (
-    SELECT stand.whole AND NOT EXISTS (",
-    twins!(texts, objects, join, "$43", "1"),
-    ") AS lone FROM stand
-),
-counted AS (
-    INSERT INTO likeness_parts AS kept (part, writes)
-    SELECT wanted.part, 1 FROM lone, UNNEST(CAST($42 AS TEXT[])) AS wanted (part) WHERE lone.lone
-    ON CONFLICT (part) DO UPDATE SET writes = kept.writes + 1
-    WHERE kept.writes = (SELECT seen.writes FROM likeness_parts AS seen WHERE seen.part = excluded.part)
-    RETURNING 1
-),
-clock AS MATERIALIZED (
-    SELECT ",
-    clock!(),
-    " AS now, c.parts FROM (SELECT count(*) AS parts FROM counted) AS c
-),
-go AS MATERIALIZED (
-    SELECT clock.now, lone.lone AND clock.parts = cardinality($42) AS free,
-        lone.lone AND clock.parts = cardinality($42) AND (clock.now <= $40 OR NOT $41) AS go
-    FROM lone, clock
-),
+),"
+    };
+}
+
+macro_rules! updated {
+    () => {
+        "
 updated AS (
     UPDATE acts SET
         version = i.version, state = i.state, principal = i.principal, attempt = i.attempt, updated_at = $40,
@@ -113,7 +108,13 @@ updated AS (
     FROM go, i
     WHERE go.go AND i.was > 0 AND acts.act_id = i.act_id
     RETURNING 1
-),
+),"
+    };
+}
+
+macro_rules! inserted {
+    () => {
+        "
 inserted AS (
     INSERT INTO acts (
         act_id, thread, handoff_id, version, state, ho_line, sender, receiver, item, ask, profile, principal, attempt,
@@ -126,7 +127,43 @@ inserted AS (
         i.likeness, i.released_by, i.profile_digest, i.contract, i.tokens, i.waiting, i.stage
     FROM go, i WHERE go.go AND i.was = 0
     RETURNING 1
+),"
+    };
+}
+
+// The statement of a write: the rows of `i` and the lock of those that are to change, what is done with acts, what more is done
+// with journals, and whether as many acts were written as were meant.
+macro_rules! write_statement {
+    ($i:expr, $held:expr, $made:expr, $erased:expr, $whole:expr) => {
+        concat!(
+            "WITH",
+            $i,
+            $held,
+            "
+lone AS MATERIALIZED (
+    SELECT stand.whole AND NOT EXISTS (",
+            twins!(texts, objects, join, "$43", "1"),
+            ") AS lone FROM stand
 ),
+counted AS (
+    INSERT INTO likeness_parts AS kept (part, writes)
+    SELECT wanted.part, 1 FROM lone, UNNEST(CAST($42 AS TEXT[])) AS wanted (part) WHERE lone.lone
+    ON CONFLICT (part) DO UPDATE SET writes = kept.writes + 1
+    WHERE kept.writes = (SELECT seen.writes FROM likeness_parts AS seen WHERE seen.part = excluded.part)
+    RETURNING 1
+),
+clock AS MATERIALIZED (
+    SELECT ",
+            clock!(),
+            " AS now, c.parts FROM (SELECT count(*) AS parts FROM counted) AS c
+),
+go AS MATERIALIZED (
+    SELECT clock.now, lone.lone AND clock.parts = cardinality($42) AS free,
+        lone.lone AND clock.parts = cardinality($42) AND (clock.now <= $40 OR NOT $41) AS go
+    FROM lone, clock
+),",
+            $made,
+            "
 noted AS (
     INSERT INTO journal (act_id, seq, kind, thread, message_id, body, body_sha256, principal, at, hash)
     SELECT r.act_id, r.seq, r.kind, r.thread, r.message_id, r.body, r.body_sha256, r.principal, $40, r.hash
@@ -136,20 +173,75 @@ noted AS (
     ) AS r (act_id, seq, kind, thread, message_id, body, body_sha256, principal, hash)
     WHERE go.go
     RETURNING 1
-),
+)",
+            $erased,
+            "
+SELECT go.now, go.free, go.go,
+    1 / CASE
+        WHEN NOT go.go THEN 1
+        WHEN ",
+            $whole,
+            " AND (SELECT count(*) FROM noted) = cardinality($31) THEN 1
+        ELSE 0
+    END AS complete
+FROM go"
+        )
+    };
+}
+
+/// Makes one write, or nothing of it, and answers one row that says which and why. A transaction of its own: it is
+/// durable once the server is ready for the next.
+///
+/// $1 to $30 the acts, column by column, in the order of their ids, with the version and head each was made from (`was` is 0
+/// for a new one); $31 to $39
+/// the journal rows; $40 the instant it was decided with; $41 whether that instant is to be compared with the clock; $42 the
+/// parts of the likenesses it may make twins of; $43 the twins that must not stand; $44 whether it erases what was there.
+///
+/// Step by step, each reading what the one before answered:
+///
+/// 1. `held`: the rows it changes are locked, in the order of their ids, so that two writes never wait for each other in a
+///    circle. A row that another write changed meanwhile is looked at again as it now stands, and is not at the version
+///    any more.
+/// 2. `lone`: no twin stands, as far as this statement sees.
+/// 3. `counted`: nobody who could have made one has written since this statement began to look. See the migration.
+/// 4. `clock`: read now, with everything locked: the instant of the write is not before it. So a write that waited for a
+///    lock is not made with an instant from before the wait, and what expired meanwhile has expired.
+/// 5. `go`: all of that holds. Only then anything is written.
+///
+/// A name that is taken is a unique violation, which undoes the whole. Should fewer rows be written than were meant,
+/// the division fails, and with it the statement.
+pub(super) const WRITE: &str = write_statement!(
+    several_acts!(),
+    held!(),
+    concat!(updated!(), inserted!()),
+    ",
 erased AS (
     UPDATE journal SET body = NULL FROM go
     WHERE go.go AND $44 AND journal.act_id = ANY ($1) AND journal.body IS NOT NULL
     RETURNING 1
-)
-SELECT go.now, go.free, go.go,
-    1 / CASE
-        WHEN NOT go.go THEN 1
-        WHEN (SELECT count(*) FROM updated) + (SELECT count(*) FROM inserted) = cardinality($1)
-         AND (SELECT count(*) FROM noted) = cardinality($31) THEN 1
-        ELSE 0
-    END AS complete
-FROM go"
+)",
+    "(SELECT count(*) FROM updated) + (SELECT count(*) FROM inserted) = cardinality($1)"
+);
+
+/// The same for one new act, and nothing else: most of what a write costs is to get a long statement ready.
+pub(super) const WRITE_NEW: &str = write_statement!(
+    one_act!(),
+    "
+stand AS MATERIALIZED (
+    SELECT true AS whole
+),",
+    inserted!(),
+    "",
+    "(SELECT count(*) FROM inserted) = 1"
+);
+
+/// The same for one act that is there, of which nothing is erased.
+pub(super) const WRITE_CHANGED: &str = write_statement!(
+    one_act!(),
+    held!(),
+    updated!(),
+    "",
+    "(SELECT count(*) FROM updated) = 1"
 );
 
 /// Begins a transaction of several statements; each of them sees what was committed before it began.
@@ -239,8 +331,10 @@ pub(super) const MIGRATION_DONE: &str =
 
 /// Each of them by its name, for the test that prepares all.
 #[cfg(all(test, feature = "postgres-tests"))]
-pub(super) const OURS: [(&str, &str); 13] = [
+pub(super) const OURS: [(&str, &str); 15] = [
     ("WRITE", WRITE),
+    ("WRITE_NEW", WRITE_NEW),
+    ("WRITE_CHANGED", WRITE_CHANGED),
     ("LOCK", LOCK),
     ("LET_GO", LET_GO),
     ("NOW", NOW),

@@ -144,8 +144,8 @@ async fn in_steps(
 ) -> Result<(Sealed, Result<Made, Failed>), Ended> {
     let db = &mut lease.line.db;
     let ids = |write: &Sealed| {
-        let old = write.changes.iter().filter(|c| c.expect != Expect::Absent);
-        let mut ids: Vec<String> = old.map(|c| c.act.act_id.to_string()).collect();
+        let old = write.changes().filter(|(b, ..)| b.expect != Expect::Absent);
+        let mut ids: Vec<String> = old.map(|(_, act, _)| act.act_id.to_string()).collect();
         ids.sort_unstable();
         ids
     };
@@ -230,9 +230,6 @@ async fn statement(
     }
     let query = parcel::bound(write, checked).map_err(Failed::NotMade)?;
     let rows = ask(shared, query.fetch_all(db)).await?;
-    if shared.faults.answer_lost() {
-        return Err(Failed::Lost("the answer was lost, as a test asked".to_owned()));
-    }
     let unclear = |why: String| Failed::Lost(format!("the write's answer makes no sense: {why}"));
     let [row] = rows.as_slice() else {
         return Err(unclear(format!("{} rows", rows.len())));
@@ -246,6 +243,9 @@ async fn statement(
         (false, true) => Made::Late,
         (false, false) => Made::No,
     };
+    if matches!(made, Made::Yes) && shared.faults.answer_lost() {
+        return Err(Failed::Lost("the answer was lost, as a test asked".to_owned()));
+    }
     Ok((made, now))
 }
 

@@ -16,13 +16,12 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 use tokio::time::Instant;
 use wilco_core::Act;
 
+use super::line::WriteConnection;
+use super::sql;
 use super::writer::{Fate, Trouble, Writer, advanced};
-use super::{open, sql};
 use crate::StoreError;
 use crate::judge::Sealed;
 
@@ -37,7 +36,7 @@ type Heads = HashMap<String, (i64, String)>;
 
 impl Writer {
     /// The true fate of each member of a batch that went wrong.
-    pub(super) async fn settle_doubt(&mut self, trouble: Trouble) -> Vec<Fate> {
+    pub(super) fn settle_doubt(&mut self, trouble: Trouble) -> Vec<Fate> {
         self.shared.faults.commit_failed();
         let Trouble {
             fates,
@@ -64,7 +63,7 @@ impl Writer {
             "a batch of writes went wrong: reading back what stands"
         );
 
-        let read = self.reopen(committing, &ids).await;
+        let read = self.reopen(committing, &ids);
         let heads = match &read {
             Ok(heads) => Some(heads),
             Err(why) => {
@@ -100,9 +99,9 @@ impl Writer {
     }
 
     /// Tries again to read back what stands, and takes writes again where that goes well.
-    pub(super) async fn recover(&mut self) {
+    pub(super) fn recover(&mut self) {
         // As after a COMMIT: whether one was asked for since is not worth telling apart.
-        match self.reopen(true, &[]).await {
+        match self.reopen(true, &[]) {
             Ok(_) => {
                 self.look_again = None;
                 self.shared.resume();
@@ -116,41 +115,41 @@ impl Writer {
         }
     }
 
-    async fn reopen(&mut self, committing: bool, ids: &[String]) -> Result<Heads, String> {
+    fn reopen(&mut self, committing: bool, ids: &[String]) -> Result<Heads, String> {
         let dir = self.shared.dir.clone();
         if self.shared.faults.reopen_fails() {
             return Err("the file could not be opened".to_owned());
         }
-        let mut fresh = open::write_connection(&dir).await.map_err(|e| e.to_string())?;
+        let mut fresh = WriteConnection::open(&dir).map_err(|e| e.to_string())?;
         std::mem::swap(&mut fresh, &mut self.connection);
-        fresh.close().await;
+        fresh.close();
         if committing {
-            self.begin_new_log().await?;
+            self.begin_new_log()?;
         }
-        self.connection.guard().await.map_err(|e| e.to_string())?;
+        self.connection.guard().map_err(|e| e.to_string())?;
         if ids.is_empty() {
             return Ok(Heads::new());
         }
         let wanted = serde_json::to_string(ids).map_err(|e| e.to_string())?;
-        let rows = sqlx::query(sql::STAND)
-            .bind(wanted)
-            .fetch_all(&mut self.connection.db)
-            .await
-            .map_err(|e| e.to_string())?;
-        let head = |row: &SqliteRow| Ok((row.try_get(0)?, (row.try_get(1)?, row.try_get(2)?)));
-        let heads: Result<Heads, sqlx::Error> = rows.iter().map(head).collect();
-        heads.map_err(|e| e.to_string())
+        let mut heads = Heads::new();
+        let read = self.connection.rows(sql::STAND, &[&wanted], |row| {
+            heads.insert(row.get(0)?, (row.get(1)?, row.get(2)?));
+            Ok(())
+        });
+        read.map_err(|e| e.to_string())?;
+        Ok(heads)
     }
 
     /// Called before the guard is set on the new connection: this commits.
-    async fn begin_new_log(&mut self) -> Result<(), String> {
-        let db = &mut self.connection.db;
+    fn begin_new_log(&mut self) -> Result<(), String> {
         let mut emptied = false;
         for _ in 0..CHECKPOINT_TRIES {
-            let busy: i64 = sqlx::query_scalar(sql::CHECKPOINT)
-                .fetch_one(&mut *db)
-                .await
-                .map_err(|e| e.to_string())?;
+            let mut busy = 1;
+            let tried = self.connection.rows(sql::CHECKPOINT, &[], |row| {
+                busy = row.get(0)?;
+                Ok(())
+            });
+            tried.map_err(|e| e.to_string())?;
             emptied = busy == 0;
             if emptied {
                 break;
@@ -160,12 +159,8 @@ impl Writer {
             return Err("a reader kept the log from being emptied".to_owned());
         }
         let highest = self.shared.clock.highest();
-        sqlx::query(sql::SETTLE)
-            .bind(highest.0)
-            .execute(db)
-            .await
-            .map_err(|e| e.to_string())?;
-        Ok(())
+        let settled = self.connection.run(sql::SETTLE, &[&highest.0]);
+        settled.map_err(|e| e.to_string())
     }
 }
 

@@ -1,10 +1,11 @@
 //! A keeper in one SQLite file, for one daemon on one folder.
 //!
-//! `DIR/lock` is held for the keeper's life. One connection writes, owned by one task that groups concurrent writes into
+//! `DIR/lock` is held for the keeper's life. One connection writes, owned by one thread that groups concurrent writes into
 //! one transaction (`writer.rs`); a few connections read. What happens when a transaction goes wrong is in `doubt.rs`.
 
 mod doubt;
 mod faults;
+mod line;
 pub mod lock;
 mod open;
 mod read;
@@ -18,10 +19,10 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use sqlx::Connection;
 use sqlx::sqlite::SqlitePool;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
 use wilco_core::write::Decide;
 use wilco_core::{Clock, Written};
 
@@ -29,6 +30,7 @@ use wilco_core::{Clock, Written};
 pub use faults::Fault;
 
 use self::faults::Faults;
+use self::line::WriteConnection;
 use self::writer::{Job, Writer};
 use crate::clock::StoreClock;
 use crate::{Counters, StoreError};
@@ -64,7 +66,8 @@ pub struct SqliteKeeper {
     shared: Arc<Shared>,
     readers: SqlitePool,
     queue: Mutex<Option<mpsc::Sender<Job>>>,
-    writer: Mutex<Option<JoinHandle<()>>>,
+    /// Answers once the writer has ended.
+    writer: Mutex<Option<oneshot::Receiver<()>>>,
     lock: Mutex<Option<Arc<File>>>,
 }
 
@@ -109,10 +112,12 @@ impl SqliteKeeper {
         open::folder(&dir)?;
         let lock = Arc::new(lock::take(&dir)?);
         open::file(&dir)?;
-        let mut connection = open::write_connection(&dir).await?;
-        open::migrate(&mut connection.db, &dir).await?;
-        let highest = open::highest(&mut connection.db).await?;
-        connection.guard().await.map_err(down)?;
+        let mut connection = WriteConnection::open(&dir)?;
+        let mut first = open::first_connection(&dir).await?;
+        open::migrate(&mut first, &dir).await?;
+        let highest = open::highest(&mut first).await?;
+        first.close().await.map_err(down)?;
+        connection.guard().map_err(down)?;
         open::flush_folder(&dir)?;
 
         let shared = Arc::new(Shared {
@@ -133,7 +138,7 @@ impl SqliteKeeper {
             lock: Arc::clone(&lock),
         };
         Ok(SqliteKeeper {
-            writer: Mutex::new(Some(tokio::spawn(writer.run()))),
+            writer: Mutex::new(Some(writer.start().map_err(down)?)),
             shared,
             readers,
             queue: Mutex::new(Some(sender)),
@@ -180,9 +185,9 @@ impl SqliteKeeper {
         drop(locked(&self.queue).take());
         let writer = locked(&self.writer).take();
         if let Some(writer) = writer
-            && let Err(error) = writer.await
+            && writer.await.is_err()
         {
-            tracing::error!(%error, "the writer did not end well");
+            tracing::error!("the writer did not end well");
         }
         self.readers.close().await;
         drop(locked(&self.lock).take());

@@ -4,15 +4,13 @@ use std::borrow::Cow;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
-use sqlx::{ConnectOptions, Connection, SqlSafeStr, SqliteConnection};
+use sqlx::{ConnectOptions, SqlSafeStr, SqliteConnection};
 use wilco_core::Timestamp;
 
 use super::sql;
@@ -20,11 +18,11 @@ use crate::StoreError;
 use crate::record::At;
 
 /// How long to wait for a lock that somebody else's tool holds on the file.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The log is moved into the database every so many pages (16 MiB). A short log is written over in place, which is
 /// faster than one that grows: every flush of a growing file is also a write to the file system's own journal.
-const CHECKPOINT_PAGES: &str = "4000";
+pub(super) const CHECKPOINT_PAGES: &str = "4000";
 
 /// Number, name and text of each migration, in order.
 pub(super) const MIGRATIONS: [(i64, &str, &str); 3] = [
@@ -44,15 +42,6 @@ pub(super) const MIGRATIONS: [(i64, &str, &str); 3] = [
         include_str!("../../../../migrations/sqlite/0003_purge.sql"),
     ),
 ];
-
-/// The one connection that writes, and the guard over its commits.
-pub(super) struct WriteConnection {
-    pub(super) db: SqliteConnection,
-    /// Whether the transaction that was begun is still open. SQLite rolls a transaction back by itself when the disk is
-    /// full, and would then commit each later statement on its own: hooks on commit and rollback keep this true to what
-    /// happens, and turn every commit but the one the transaction has coming into an error.
-    pub(super) in_transaction: Arc<AtomicBool>,
-}
 
 /// The database file of a folder.
 pub(super) fn file_of(dir: &Path) -> PathBuf {
@@ -81,68 +70,22 @@ pub(super) fn file(dir: &Path) -> Result<(), StoreError> {
         .map_err(|e| StoreError::Refuse(format!("{}: the file cannot be opened: {e}", file.display())))
 }
 
-/// Opens the file, which must be there, for writing, with every setting read back.
-pub(super) async fn write_connection(dir: &Path) -> Result<WriteConnection, StoreError> {
+/// Opens the file, which must be there, to look after its tables; [`WriteConnection`](super::line::WriteConnection) has
+/// made sure before that what is written there is durable.
+pub(super) async fn first_connection(dir: &Path) -> Result<SqliteConnection, StoreError> {
     let file = file_of(dir);
-    let refuse = |what: String| StoreError::Refuse(format!("{}: {what}", file.display()));
     let options = SqliteConnectOptions::new()
         .filename(&file)
-        // A file that vanished under the running store must not be taken for an empty one.
         .create_if_missing(false)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
         .busy_timeout(BUSY_TIMEOUT)
-        .pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
-        .pragma("journal_size_limit", "67108864")
-        .pragma("cache_size", "-32768")
-        .pragma("temp_store", "memory")
-        // Without it, macOS calls data durable that is still in the drive's cache.
         .pragma("fullfsync", "1")
         .pragma("checkpoint_fullfsync", "1")
         .disable_statement_logging();
-    let mut db = options
-        .connect()
-        .await
-        .map_err(|e| refuse(format!("the database cannot be opened: {e}")))?;
-    let mode: String = read_back(&mut db, "PRAGMA journal_mode").await.map_err(refuse)?;
-    if mode != "wal" {
-        return Err(refuse(format!(
-            "journal_mode is {mode} and cannot be set to wal: put the folder on a local file system"
-        )));
-    }
-    for (pragma, name, wanted) in [
-        ("PRAGMA synchronous", "synchronous", 2),
-        ("PRAGMA foreign_keys", "foreign_keys", 1),
-    ] {
-        let value: i64 = read_back(&mut db, pragma).await.map_err(refuse)?;
-        if value != wanted {
-            return Err(refuse(format!("{name} is {value} and cannot be set to {wanted}")));
-        }
-    }
-    Ok(WriteConnection {
-        db,
-        in_transaction: Arc::new(AtomicBool::new(false)),
-    })
-}
-
-impl WriteConnection {
-    /// From here on, nothing is committed but what was begun with [`Self::in_transaction`] set.
-    pub(super) async fn guard(&mut self) -> Result<(), sqlx::Error> {
-        let mut handle = self.db.lock_handle().await?;
-        let open = Arc::clone(&self.in_transaction);
-        handle.set_commit_hook(move || open.swap(false, Ordering::AcqRel));
-        let open = Arc::clone(&self.in_transaction);
-        handle.set_rollback_hook(move || open.store(false, Ordering::Release));
-        Ok(())
-    }
-
-    /// Closes it, waiting until the file is let go; a transaction that is open is rolled back.
-    pub(super) async fn close(self) {
-        if let Err(error) = self.db.close().await {
-            tracing::warn!(%error, "the connection to the database did not close cleanly");
-        }
-    }
+    let db = options.connect().await;
+    db.map_err(|e| StoreError::Refuse(format!("{}: the database cannot be opened: {e}", file.display())))
 }
 
 /// Brings the tables up to date.
@@ -211,14 +154,4 @@ pub(super) fn readers(dir: &Path, most: u32) -> SqlitePool {
         .test_before_acquire(false)
         .acquire_timeout(BUSY_TIMEOUT)
         .connect_lazy_with(options)
-}
-
-async fn read_back<T>(db: &mut SqliteConnection, pragma: &'static str) -> Result<T, String>
-where
-    T: for<'r> sqlx::Decode<'r, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite> + Send + Unpin,
-{
-    sqlx::query_scalar(pragma)
-        .fetch_one(db)
-        .await
-        .map_err(|e| format!("{pragma} cannot be read back: {e}"))
 }

@@ -1,7 +1,7 @@
 //! The statements of the SQLite keeper, beside those it shares with the other database.
 //!
-//! A batch is written by a handful of statements over JSON arrays, not by one per member: a call costs a hop to the
-//! connection's thread, which would be most of the time.
+//! A batch is written by a handful of statements over JSON arrays, not by one per member: what they cost is then shared by
+//! all members.
 
 macro_rules! texts {
     ($json:literal) => {
@@ -29,6 +29,11 @@ pub(super) const BEGIN: &str = "BEGIN IMMEDIATE";
 
 /// Undoes everything since [`BEGIN`]; an error where no transaction is open.
 pub(super) const ROLLBACK: &str = "ROLLBACK";
+
+/// The statements of a text that holds several, one after the other.
+pub(super) fn each(statements: &'static str) -> impl Iterator<Item = &'static str> {
+    statements.split(";\n")
+}
 
 /// How many statements of [`WRITE`] come before its COMMIT.
 pub(super) const BEFORE_COMMIT: usize = 7;

@@ -14,20 +14,19 @@
 //! before COMMIT has returned. What happens when it does not return well is told in [`super::doubt`].
 
 use std::collections::VecDeque;
+use std::fmt::Display;
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use futures::StreamExt;
-use sqlx::error::ErrorKind;
-use sqlx::{Either, Executor};
+use rusqlite::{Error, ffi};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use wilco_core::write::{Decide, Durable};
 use wilco_core::{Expect, Written};
 
-use super::open::WriteConnection;
+use super::line::WriteConnection;
 use super::{Shared, down, sql};
 use crate::StoreError;
 use crate::judge::{Earlier, Findings, Judged, Sealed, judge, sealed};
@@ -102,9 +101,27 @@ pub(super) struct Writer {
 }
 
 impl Writer {
+    /// Starts it on a thread of its own, where it waits for the disk without keeping anybody else from running. The answer
+    /// comes once it has ended: an error, where it did not end well.
+    ///
+    /// # Errors
+    /// The system has no thread to give.
+    pub(super) fn start(self) -> std::io::Result<oneshot::Receiver<()>> {
+        let (ended, end) = oneshot::channel();
+        let runtime = tokio::runtime::Handle::current();
+        std::thread::Builder::new()
+            .name("wilco-writer".to_owned())
+            .spawn(move || {
+                runtime.block_on(self.run());
+                // Who no longer waits for it need not know.
+                let _ = ended.send(());
+            })?;
+        Ok(end)
+    }
+
     /// Serves until the queue is closed and empty.
-    pub(super) async fn run(mut self) {
-        // Should this task die, nobody may take the store for a working one.
+    async fn run(mut self) {
+        // Should this thread die, nobody may take the store for a working one.
         let stopped = StopOnDrop(Arc::clone(&self.shared));
         loop {
             if self.waiting.is_empty() {
@@ -113,7 +130,7 @@ impl Writer {
                     Some(at) => tokio::select! {
                         next = self.queue.recv() => next,
                         () = tokio::time::sleep_until(at) => {
-                            self.recover().await;
+                            self.recover();
                             continue;
                         }
                     },
@@ -129,66 +146,62 @@ impl Writer {
                 }
                 continue;
             }
-            self.batch().await;
+            self.batch();
         }
-        self.connection.close().await;
+        self.connection.close();
         drop(self.lock);
         drop(stopped);
     }
 
-    async fn batch(&mut self) {
+    fn batch(&mut self) {
         let mut jobs = Vec::new();
         let mut closer = false;
         loop {
-            match self.transaction(&mut jobs, closer).await {
+            match self.transaction(&mut jobs, closer) {
                 Ok(End::LookCloser) => closer = true,
                 Ok(End::Stands(fates)) => return self.answer_all(jobs, fates),
                 Err(trouble) => {
-                    let fates = self.settle_doubt(trouble).await;
+                    let fates = self.settle_doubt(trouble);
                     return self.answer_all(jobs, fates);
                 }
             }
         }
     }
 
-    async fn transaction(&mut self, jobs: &mut Vec<Job>, closer: bool) -> Result<End, Trouble> {
+    fn transaction(&mut self, jobs: &mut Vec<Job>, closer: bool) -> Result<End, Trouble> {
         // Whoever came while the last batch was flushed comes along, and whoever comes while the lock is taken.
         self.gather(jobs);
-        self.run_sql(sql::BEGIN)
-            .await
-            .map_err(|e| Trouble::before(&e, jobs))?;
+        self.connection
+            .run(sql::BEGIN, &[])
+            .map_err(|e| Trouble::before(e, jobs))?;
         self.connection.in_transaction.store(true, Ordering::Release);
         wilco_failpoint::reach!("store.begun");
         if !closer {
             self.gather(jobs);
         }
         let decided = self.decide(jobs);
-        let findings = if closer {
-            Some(self.look(&decided).await)
-        } else {
-            None
-        };
+        let findings = if closer { Some(self.look(&decided)) } else { None };
         let (fates, parcel) = match findings {
             None => judge_all(decided, None),
             Some(Ok(standing)) => judge_all(decided, Some(&standing)),
-            Some(Err(e)) => return Err(Trouble::before(&e, jobs)),
+            Some(Err(e)) => return Err(Trouble::before(e, jobs)),
         };
         if !fates.iter().any(|f| matches!(f, Fate::Write(_))) {
-            return match self.run_sql(sql::ROLLBACK).await {
+            return match self.connection.run(sql::ROLLBACK, &[]) {
                 Ok(()) => Ok(End::Stands(fates)),
-                Err(e) => Err(Trouble::at(&e, fates, false)),
+                Err(e) => Err(Trouble::at(e, fates, false)),
             };
         }
-        match self.write(parcel).await {
+        match self.write(parcel) {
             Ok(true) => Ok(End::Stands(fates)),
             Ok(false) if closer => Err(Trouble {
                 fates,
                 problem: "the database refused what had been found in order".to_owned(),
                 committing: false,
             }),
-            Ok(false) => match self.run_sql(sql::ROLLBACK).await {
+            Ok(false) => match self.connection.run(sql::ROLLBACK, &[]) {
                 Ok(()) => Ok(End::LookCloser),
-                Err(e) => Err(Trouble::at(&e, fates, false)),
+                Err(e) => Err(Trouble::at(e, fates, false)),
             },
             Err((problem, committing)) => Err(Trouble {
                 fates,
@@ -232,54 +245,44 @@ impl Writer {
 
     /// Writes the parcel and commits; `false` where a member was stale or a name taken, and nothing was committed. An
     /// error says whether COMMIT may have been carried out.
-    async fn write(&mut self, parcel: Parcel) -> Result<bool, (String, bool)> {
-        let before = |e: sqlx::Error| (e.to_string(), false);
+    fn write(&mut self, parcel: Parcel) -> Result<bool, (String, bool)> {
+        let before = |e: Error| (e.to_string(), false);
         if let Some(fault) = self.shared.faults.runs() {
-            self.run_sql(fault).await.map_err(before)?;
+            self.connection.run(fault, &[]).map_err(before)?;
         }
         if self.shared.faults.commit_fails() {
             self.connection.in_transaction.store(false, Ordering::Release);
         }
         if !parcel.erased.is_empty() {
-            let erase = sqlx::query(sql::ERASE).bind(parcel.erased.close());
-            erase.execute(&mut self.connection.db).await.map_err(before)?;
+            let erased = parcel.erased.close();
+            for statement in sql::each(sql::ERASE) {
+                self.connection.run(statement, &[&erased]).map_err(before)?;
+            }
         }
         let updates = parcel.updates.close();
         if parcel.reverses {
-            let let_go = sqlx::query(sql::LET_GO).bind(updates.clone());
-            let let_go = let_go.execute(&mut self.connection.db).await;
-            let_go.map_err(before)?;
+            self.connection.run(sql::LET_GO, &[&updates]).map_err(before)?;
         }
-        let query = sqlx::query(sql::WRITE)
-            .bind(updates)
-            .bind(parcel.updated)
-            .bind(parcel.arrivals.close())
-            .bind(parcel.inserts.close())
-            .bind(parcel.rows.close())
-            .bind(parcel.latest)
-            .bind(parcel.guards.close());
-        let mut steps = self.connection.db.fetch_many(query);
-        let mut done = 0;
-        while let Some(step) = steps.next().await {
-            match step {
-                Ok(Either::Left(_)) => {
-                    done += 1;
-                    if done == sql::BEFORE_COMMIT {
-                        wilco_failpoint::reach!("store.committing");
-                    }
-                }
-                Ok(Either::Right(_)) => {}
-                Err(e) if done < sql::BEFORE_COMMIT && is_refusal(&e) => return Ok(false),
-                Err(e) => {
-                    // Only the database itself can say that it stopped at an earlier statement.
-                    let earlier = done < sql::BEFORE_COMMIT && e.as_database_error().is_some();
-                    return Err((e.to_string(), !earlier));
-                }
+        let (arrivals, inserts) = (parcel.arrivals.close(), parcel.inserts.close());
+        let (rows, guards) = (parcel.rows.close(), parcel.guards.close());
+        let values: [&dyn rusqlite::ToSql; 7] = [
+            &updates,
+            &parcel.updated,
+            &arrivals,
+            &inserts,
+            &rows,
+            &parcel.latest,
+            &guards,
+        ];
+        for (done, statement) in sql::each(sql::WRITE).enumerate() {
+            if done == sql::BEFORE_COMMIT {
+                wilco_failpoint::reach!("store.committing");
             }
-        }
-        drop(steps);
-        if done != sql::BEFORE_COMMIT + 1 {
-            return Err((format!("the batch ended after {done} statements"), true));
+            match self.connection.run(statement, &values) {
+                Ok(()) => {}
+                Err(e) if done < sql::BEFORE_COMMIT && is_refusal(&e) => return Ok(false),
+                Err(e) => return Err((e.to_string(), done >= sql::BEFORE_COMMIT)),
+            }
         }
         if self.shared.faults.commit_answer_lost() {
             return Err(("the answer to COMMIT was lost".to_owned(), true));
@@ -290,36 +293,33 @@ impl Writer {
     }
 
     /// What stands in the way of these writes.
-    async fn look(&mut self, decided: &[Result<Sealed, StoreError>]) -> Result<Seen, sqlx::Error> {
+    fn look(&mut self, decided: &[Result<Sealed, StoreError>]) -> Result<Seen, String> {
         let wanted = Wanted::of(decided.iter().filter_map(|d| d.as_ref().ok()));
-        let wanted = wanted.map_err(|e| sqlx::Error::Encode(Box::new(e)))?;
-        let db = &mut self.connection.db;
+        let wanted = wanted.map_err(|e| e.to_string())?;
+        let failed = |e: Error| e.to_string();
         let mut seen = Seen::default();
-        let rows = sqlx::query(sql::IN_THE_WAY)
-            .bind(&wanted.ids)
-            .bind(&wanted.handoffs)
-            .bind(&wanted.undos)
-            .fetch_all(&mut *db)
-            .await?;
-        rows.iter().for_each(|row| seen.add_act(row));
+        let in_the_way: [&dyn rusqlite::ToSql; 3] = [&wanted.ids, &wanted.handoffs, &wanted.undos];
+        self.connection
+            .rows(sql::IN_THE_WAY, &in_the_way, |row| {
+                seen.add_act(row);
+                Ok(())
+            })
+            .map_err(failed)?;
         if let Some(guards) = &wanted.guards {
-            let rows = sqlx::query(sql::TWINS).bind(guards).fetch_all(&mut *db).await?;
-            rows.iter().for_each(|row| seen.add_twin(row, &wanted));
+            self.connection
+                .rows(sql::TWINS, &[guards], |row| {
+                    seen.add_twin(row, &wanted);
+                    Ok(())
+                })
+                .map_err(failed)?;
         }
-        let rows = sqlx::query(sql::MESSAGES_TAKEN)
-            .bind(&wanted.messages)
-            .fetch_all(db)
-            .await?;
-        rows.iter().for_each(|row| seen.add_message(row));
+        self.connection
+            .rows(sql::MESSAGES_TAKEN, &[&wanted.messages], |row| {
+                seen.add_message(row);
+                Ok(())
+            })
+            .map_err(failed)?;
         Ok(seen)
-    }
-
-    async fn run_sql(&mut self, statement: &'static str) -> Result<(), sqlx::Error> {
-        // A query, not raw text: it stays prepared.
-        sqlx::query(statement)
-            .execute(&mut self.connection.db)
-            .await
-            .map(|_| ())
     }
 
     fn answer_all(&mut self, jobs: Vec<Job>, fates: Vec<Fate>) {
@@ -357,12 +357,12 @@ pub(super) fn advanced(write: Sealed) -> Written {
 
 impl Trouble {
     /// It went wrong before anything was decided or written.
-    fn before(error: &sqlx::Error, jobs: &[Job]) -> Trouble {
-        let fates = jobs.iter().map(|_| Fate::Answer(Err(down(error)))).collect();
+    fn before(error: impl Display, jobs: &[Job]) -> Trouble {
+        let fates = jobs.iter().map(|_| Fate::Answer(Err(down(&error)))).collect();
         Trouble::at(error, fates, false)
     }
 
-    fn at(error: &sqlx::Error, fates: Vec<Fate>, committing: bool) -> Trouble {
+    fn at(error: impl Display, fates: Vec<Fate>, committing: bool) -> Trouble {
         Trouble {
             fates,
             problem: error.to_string(),
@@ -408,21 +408,21 @@ impl Parcel {
     fn add(&mut self, write: &Sealed) -> Result<(), StoreError> {
         let (mut updates, mut arrivals) = (Vec::new(), Vec::new());
         let (mut inserts, mut rows) = (Vec::new(), Vec::new());
-        let guards = write.changes.iter().filter_map(|c| c.unless_twin.as_ref());
         let erased: Vec<_> = write
             .acts
             .iter()
             .filter(|_| write.erases)
             .map(|a| a.act_id)
             .collect();
-        let guards: Vec<_> = guards.map(|guard| GuardOut::new(0, guard, write.at)).collect();
+        let guards = write.guards().map(|guard| GuardOut::new(0, guard, write.at));
+        let guards: Vec<_> = guards.collect();
         let mut updated = 0;
-        for (change, act) in write.changes.iter().zip(&write.acts) {
-            match change.expect {
+        for (before, act, _) in write.changes() {
+            match before.expect {
                 Expect::Version(was) => {
                     updated += 1;
                     self.reverses |= act.undo_of.is_some();
-                    updates.push(ActOut::changed(act, was, &change.act.head));
+                    updates.push(ActOut::changed(act, was, &before.head));
                     if !act.is_tombstone() {
                         arrivals.push(ArrivalOut::new(act));
                     }
@@ -502,9 +502,14 @@ impl Json {
 }
 
 /// A name was taken, or an act was at another version.
-fn is_refusal(error: &sqlx::Error) -> bool {
-    let kind = error.as_database_error().map(|e| e.kind());
-    matches!(kind, Some(ErrorKind::UniqueViolation | ErrorKind::CheckViolation))
+fn is_refusal(error: &Error) -> bool {
+    let code = error.sqlite_error().map(|e| e.extended_code);
+    matches!(
+        code,
+        Some(
+            ffi::SQLITE_CONSTRAINT_UNIQUE | ffi::SQLITE_CONSTRAINT_PRIMARYKEY | ffi::SQLITE_CONSTRAINT_CHECK
+        )
+    )
 }
 
 // A caller that hung up does not want to know.
