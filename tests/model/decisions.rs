@@ -186,6 +186,9 @@ impl Decisions {
             me: &name,
             in_flight: &in_flight,
             others_are_dead: false,
+            // No folder of the model has a double.
+            since: wilco_core::Timestamp::MAX,
+            doubled: false,
             silent: &look,
         };
         let step = recovery::plan(std::slice::from_ref(act), &owners, at(now))

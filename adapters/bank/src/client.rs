@@ -11,6 +11,8 @@
 //! request, answer, body    a failure here: nobody knows
 //! ```
 
+mod dial;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,7 +23,6 @@ use hyper::{Method, Request, header};
 use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::process::Command;
 use wilco_adapter::Permit;
 
@@ -44,6 +45,7 @@ pub(crate) struct Client {
     cop: Option<Base>,
     token: TokenSource,
     timeout: Duration,
+    resending: Duration,
     #[cfg(feature = "tls")]
     tls: crate::tls::Connector,
 }
@@ -94,6 +96,7 @@ impl Client {
             cop: config.cop.clone(),
             token: config.token.clone(),
             timeout: Duration::from_secs(u64::from(config.timeout_s)),
+            resending: config.resending(),
             #[cfg(feature = "tls")]
             tls: crate::tls::Connector::new(&config.tls)?,
         })
@@ -224,7 +227,7 @@ impl Client {
             .await
             .map_err(|e| Failure::NotSent(e.to_string()))?;
         // Ends with this exchange, whatever becomes of it.
-        let _connection = AbortOnDrop(tokio::spawn(connection));
+        let mut connection = AbortOnDrop(tokio::spawn(connection));
         if let Some(permit) = asked.permit {
             wilco_failpoint::reach!("send.connected");
             permit.may_send().map_err(|e| Failure::NotSent(e.to_string()))?;
@@ -243,6 +246,8 @@ impl Client {
             })
         };
         let answered = tokio::time::timeout_at(deadline, answered).await;
+        // Closed before anybody hears how it ended: what the system has not sent by now is never sent.
+        connection.end().await;
         if asked.permit.is_some() {
             wilco_failpoint::reach!("send.answered");
         }
@@ -260,11 +265,9 @@ impl Client {
     }
 
     async fn connect(&self, to: &Base) -> Result<Box<dyn Stream>, String> {
-        let tcp = TcpStream::connect((to.host.as_str(), to.port))
+        let tcp = dial::dial(&to.host, to.port, self.resending)
             .await
             .map_err(|e| format!("{} cannot be reached: {e}", to.authority))?;
-        // A request is one small write; failing to say so costs only time.
-        let _ = tcp.set_nodelay(true);
         if !to.tls {
             return Ok(Box::new(tcp));
         }
@@ -281,6 +284,15 @@ pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 struct AbortOnDrop(tokio::task::JoinHandle<hyper::Result<()>>);
+
+impl AbortOnDrop {
+    /// Drops the connection, and returns once it is dropped.
+    async fn end(&mut self) {
+        self.0.abort();
+        // It was aborted, or had ended before: both are what is wanted.
+        let _ = (&mut self.0).await;
+    }
+}
 
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {

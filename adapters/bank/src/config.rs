@@ -7,6 +7,7 @@ mod zone;
 mod tests;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use hyper::Uri;
 use serde::Deserialize;
@@ -50,7 +51,8 @@ pub struct BankConfig {
     /// Seconds one call may take, 1 to 300.
     #[serde(default = "default_timeout_s")]
     pub timeout_s: u32,
-    /// Seconds after the last byte in which an order may still land, 1 to 86400.
+    /// Seconds after the last byte in which an order may still land, 1 to 86400. At a bank that is not on loopback at
+    /// least twice `timeout_s`.
     #[serde(default = "default_settle_window_s")]
     pub settle_window_s: u32,
     /// The bank's time zone: an offset such as `+00:00`, or `Europe/London`.
@@ -255,8 +257,17 @@ impl BankConfig {
         between("timeout_s", self.timeout_s, 1, 300)?;
         between("settle_window_s", self.settle_window_s, 1, 86_400)?;
         between("concurrency", self.concurrency, 1, 1024)?;
+        let bank = Base::parse("url", &self.url)?;
+        let least = self.timeout_s * WINDOW_TIMEOUTS;
+        if !bank.is_loopback() && self.settle_window_s < least {
+            let rule = format!(
+                "must be at least {WINDOW_TIMEOUTS} times timeout_s, which is {least}: for one timeout_s the system may \
+                 still deliver an order after its call; raise it, or lower timeout_s"
+            );
+            return Err(wrong("settle_window_s", &rule, &self.settle_window_s.to_string()));
+        }
         Ok(Checked {
-            bank: Base::parse("url", &self.url)?,
+            bank,
             token: self.token()?,
             debtor,
             payees,
@@ -312,6 +323,20 @@ impl BankConfig {
             ca: self.ca_file.clone(),
             client,
         })
+    }
+}
+
+/// How many times `timeout_s` the settle window of a bank over a network holds: once for the operating system, which goes
+/// on delivering what it was given, and once for the bank.
+const WINDOW_TIMEOUTS: u32 = 2;
+
+impl Checked {
+    /// How long the operating system goes on delivering bytes that nobody acknowledges: no longer than a call may take, and
+    /// always less than the settle window, however small that is set for a lab.
+    pub fn resending(&self) -> Duration {
+        let timeout = Duration::from_secs(u64::from(self.timeout_s));
+        let window = Duration::from_secs(u64::from(self.settle_window_s));
+        timeout.min(window / WINDOW_TIMEOUTS)
     }
 }
 

@@ -50,6 +50,11 @@ pub struct Owners<'a> {
     pub in_flight: &'a HashSet<ActId>,
     /// Whether every other owner is known to be dead (this process holds the lock they all held).
     pub others_are_dead: bool,
+    /// When this run began, on the clock of claims: what another run on its folder claimed later, it claimed alive.
+    pub since: Timestamp,
+    /// Whether it is known by now that another daemon runs on a copy of this folder ([`proves_double`]): then the folder's
+    /// lock proves nobody dead.
+    pub doubled: bool,
     /// Whether this daemon has itself watched the act's owner, epoch and version unchanged for the full allowance, on
     /// its own monotonic clock.
     pub silent: &'a (dyn Fn(&Act) -> bool + Sync),
@@ -57,9 +62,31 @@ pub struct Owners<'a> {
 
 impl Owners<'_> {
     /// Whether the claim's owner is known to run its call no more.
-    fn is_over(&self, owner: &str) -> bool {
-        owner == self.me || self.others_are_dead || same_house(owner, self.me)
+    fn is_over(&self, act: &Act, owner: &str) -> bool {
+        owner == self.me || self.others_are_dead || (same_house(owner, self.me) && !self.is_doubled(act))
     }
+
+    fn is_doubled(&self, act: &Act) -> bool {
+        !self.others_are_dead && (self.doubled || proves_double(act, self.me, self.since))
+    }
+
+    /// Whether a call is open that a takeover would say is over, although it may be a living double's.
+    fn has_call_of_a_double(&self, act: &Act) -> bool {
+        let of_this_folder = |call: &OpenCall| call.owner != self.me && same_house(&call.owner, self.me);
+        self.is_doubled(act)
+            && act
+                .execution()
+                .is_some_and(|e| e.progress.open_calls.iter().any(of_this_folder))
+    }
+}
+
+/// Whether the act's claim proves that another daemon runs on a copy of this folder: a run under the folder's name
+/// claimed it after this run, `me`, began at `since`. The folder's lock should make that impossible; in a clone of the
+/// volume there is another lock.
+#[must_use]
+pub fn proves_double(act: &Act, me: &str, since: Timestamp) -> bool {
+    act.execution()
+        .is_some_and(|e| e.claim.owner != me && same_house(&e.claim.owner, me) && e.claim.claimed_at > since)
 }
 
 /// Whether two names belong to runs on the same folder. This process holds that folder's lock, so the other run is
@@ -102,8 +129,11 @@ fn step(act: &Act, owners: &Owners<'_>, now: Timestamp) -> Option<Step> {
                 return Some(Step::LookUp(id));
             }
             // A passed deadline proves nothing about another owner: only its death, or our own watching, lets us act.
-            if owners.is_over(&e.claim.owner) {
+            if owners.is_over(act, &e.claim.owner) {
                 return Some(Step::TakeOver(id, Fate::Over));
+            }
+            if owners.has_call_of_a_double(act) {
+                return Some(Step::Watch(id));
             }
             if (owners.silent)(act) {
                 return Some(Step::TakeOver(id, Fate::Silent));

@@ -29,6 +29,10 @@ pub struct Engine {
     pub(crate) profiles: rw1::Profiles,
     pub(crate) config: Config,
     pub(crate) owner: String,
+    /// When this run began, on the store's clock.
+    pub(crate) since: Timestamp,
+    /// Whether another daemon is known to run on a copy of this one's folder.
+    pub(crate) doubled: AtomicBool,
     pub(crate) running: Running,
     pub(crate) stats: Stats,
     pub(crate) watch: Watch,
@@ -91,7 +95,10 @@ impl Engine {
         parts.chance.fill(&mut owner);
         let places = usize::try_from(parts.config.concurrency.max(1)).unwrap_or(1);
         let house = Arc::new(Semaphore::new(places));
+        let since = parts.keeper.now();
         let engine = Arc::new(Engine {
+            since,
+            doubled: AtomicBool::new(false),
             adapters: parts
                 .adapters
                 .into_iter()

@@ -80,10 +80,13 @@ fn carry_out(engine: &Arc<Engine>, due: &[Act]) {
 
 fn plan_for(engine: &Engine, acts: &[Act], in_flight: &HashSet<ActId>) -> Vec<Step> {
     let silent = |act: &Act| engine.watch.is_silent(act) && engine.can_work_on(act);
+    look_for_a_double(engine, acts);
     let owners = Owners {
         me: &engine.owner,
         in_flight,
         others_are_dead: engine.config.sole_owner,
+        since: engine.since,
+        doubled: engine.doubled.load(Ordering::SeqCst),
         silent: &silent,
     };
     let mut steps = plan(acts, &owners, engine.keeper.now());
@@ -100,6 +103,27 @@ fn plan_for(engine: &Engine, acts: &[Act], in_flight: &HashSet<ActId>) -> Vec<St
 /// their way.
 fn is_for_others(engine: &Engine, act: &Act) -> bool {
     !engine.config.sole_owner && act.execution().is_none() && !engine.can_work_on(act)
+}
+
+/// Notes, for as long as this run lives, that its folder's lock proves nobody dead.
+fn look_for_a_double(engine: &Engine, acts: &[Act]) {
+    if engine.config.sole_owner {
+        return;
+    }
+    let proves = |act: &&Act| recovery::proves_double(act, &engine.owner, engine.since);
+    let Some(act) = acts.iter().find(proves) else {
+        return;
+    };
+    if !engine.doubled.swap(true, Ordering::SeqCst) {
+        let owner = act.execution().map_or("", |e| e.claim.owner.as_str());
+        tracing::error!(
+            act = %act.act_id,
+            owner,
+            me = engine.owner,
+            "another daemon runs on a copy of this data folder and under its name: stop one of the two, remove `house.id` \
+             from its folder, and start it again; until both are told apart, none of their claims is taken for a dead run's"
+        );
+    }
 }
 
 /// Takes the step an act in hand needs. Planned again on the act as it stands now: its execution may have ended after
@@ -126,7 +150,10 @@ fn has_open_calls(act: &Act) -> bool {
 
 /// Somebody else holds the claim; what is known here is that calls of earlier runs on this folder ended with them.
 async fn vouch(engine: &Arc<Engine>, act: Act) -> Result<(), Refusal> {
-    if recovery::vouch(&act, &engine.owner, engine.keeper.now()).is_none() {
+    // The lock that vouches for them says nothing of a copy's.
+    if engine.doubled.load(Ordering::SeqCst)
+        || recovery::vouch(&act, &engine.owner, engine.keeper.now()).is_none()
+    {
         return Ok(());
     }
     let me = engine.owner.clone();

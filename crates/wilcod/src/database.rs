@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::Path;
 
+use sha2::{Digest, Sha256};
+
 use crate::config::{self, Store};
 use crate::files::{self, FileError};
 
@@ -59,6 +61,30 @@ impl DatabaseUrl {
     }
 }
 
+/// Which store acts are kept in, in a word that shows nothing: the folder's own, or a digest of the URL without its
+/// passwords. Two words for one database cost a look at what is open; one word for two would hide what is. So everything
+/// else of the URL counts: what is left out of it (the database, the schema) is taken from the user's name.
+#[must_use]
+pub fn name_of(url: Option<&DatabaseUrl>) -> String {
+    let Some(DatabaseUrl(url)) = url else {
+        return "folder".to_owned();
+    };
+    let url = url.split_once("://").map_or("", |(_, rest)| rest);
+    let (place, options) = url.split_once('?').unwrap_or((url, ""));
+    let (login, place) = place.rsplit_once('@').unwrap_or(("", place));
+    let user = login.split(':').next().unwrap_or("");
+    let mut told: Vec<&str> = options
+        .split('&')
+        .filter(|option| !PASSWORDS.contains(&option.split('=').next().unwrap_or_default()))
+        .collect();
+    told.sort_unstable();
+    let digest = Sha256::digest(format!("{user}@{place}?{}", told.join("&")).as_bytes());
+    format!("database {}", data_encoding::HEXLOWER.encode(&digest))
+}
+
+/// Options that hold one.
+const PASSWORDS: [&str; 2] = ["password", "sslpassword"];
+
 impl fmt::Debug for DatabaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // What follows the path may hold a password too.
@@ -109,6 +135,30 @@ mod tests {
             let refused = DatabaseUrl::parse(bad).expect_err(bad).to_string();
             assert!(!refused.contains("secret"), "{refused}");
         }
+    }
+
+    #[test]
+    fn a_store_is_named_by_where_it_is_and_not_by_a_password() {
+        let named = |url: &str| name_of(Some(&DatabaseUrl::parse(url).expect("a URL")));
+        let acts = named("postgres://wilco:secret@db:5432/acts");
+        for same in [
+            "postgresql://wilco:other@db:5432/acts",
+            "postgres://wilco@db:5432/acts?password=secret",
+        ] {
+            assert_eq!(named(same), acts, "{same}");
+        }
+        for other in [
+            "postgres://wilco:secret@db2:5432/acts",
+            "postgres://other:secret@db:5432/acts",
+            "postgres://wilco:secret@db:5433/acts",
+            "postgres://wilco:secret@db:5432/other",
+            "postgres://wilco:secret@db:5432/acts?host=db2",
+            "postgres://wilco:secret@db:5432/acts?options=-csearch_path%3Dother",
+        ] {
+            assert_ne!(named(other), acts, "{other}");
+        }
+        assert_ne!(name_of(None), acts);
+        assert!(!acts.contains("secret") && !acts.contains("db:"));
     }
 
     #[test]

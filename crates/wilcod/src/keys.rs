@@ -233,7 +233,7 @@ const DEFAULTS: [Default; 5] = [
         name: "duty",
         roles: &["operator"],
         speaks_for: &[],
-        says: "the operator: sees, settles, stops",
+        says: "the operator: sees, settles, releases, purges, stops",
     },
     Default {
         name: "viewer",
@@ -260,8 +260,8 @@ fn principals_text(keys: &BTreeMap<String, String>) -> String {
         "# Who may call, and what they may do. Read at start.\n\
          #\n\
          # roles       sender: prepare, confirm and cancel for the agents it speaks for\n\
-         #             approver: approve, never execute    operator: see, settle, stop, never confirm\n\
-         #             viewer: see\n\
+         #             approver: approve, never execute    viewer: see\n\
+         #             operator: see, settle, release, purge, stop, never confirm\n\
          # speaks_for  agents (the `from` of a handoff); only for senders\n\
          # key_sha256  hex SHA-256 of its key:  printf %s \"$KEY\" | sha256sum\n",
     );
@@ -430,6 +430,12 @@ mod tests {
         }
         let daemon_side = std::fs::read_to_string(folder.path().join(PRINCIPALS_FILE)).expect("reads");
         assert!(keys.values().all(|key| !daemon_side.contains(key)));
+        for told in [
+            "operator: see, settle, release, purge, stop, never confirm",
+            "sees, settles, releases, purges, stops",
+        ] {
+            assert!(daemon_side.contains(told), "{told}");
+        }
         assert_eq!(principals(folder.path()).expect("read"), first);
     }
 

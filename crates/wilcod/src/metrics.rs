@@ -277,7 +277,7 @@ pub async fn text(app: &App) -> String {
         page.family(
             "wilco_executions_running",
             "gauge",
-            "Executions running in this process.",
+            "Acts in hand in this process: calls at counterparties, and steps of recovery.",
         );
         page.sample("wilco_executions_running", &[], counts.running);
     }

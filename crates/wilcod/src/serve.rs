@@ -140,7 +140,7 @@ pub struct Running {
     data: PathBuf,
     app: Arc<App>,
     keeper: Arc<dyn Keeper>,
-    lock: Option<File>,
+    lock: Option<Arc<File>>,
     lab: Option<Lab>,
     health: JoinHandle<()>,
     server: JoinHandle<()>,
@@ -168,7 +168,7 @@ pub async fn start(options: ServeOptions) -> Result<Running, StartError> {
     // The folder is ours from here on; a run.json still there is from a daemon that was killed.
     run_file::remove(&data);
     accept_clock(keeper.as_ref(), options.accept_clock);
-    match start_on(&options, &data, opened).await {
+    match start_on(&options, &data, opened, &database::name_of(url.as_ref())).await {
         Ok(running) => Ok(running),
         Err(error) => {
             keeper.close().await;
@@ -200,7 +200,13 @@ fn accept_clock(keeper: &dyn Keeper, accepted: bool) {
     }
 }
 
-async fn start_on(options: &ServeOptions, data: &Path, opened: Opened) -> Result<Running, StartError> {
+/// `store` names what was opened, for the folder's own notes.
+async fn start_on(
+    options: &ServeOptions,
+    data: &Path,
+    opened: Opened,
+    store: &str,
+) -> Result<Running, StartError> {
     let Opened { keeper, alone, lock } = opened;
     let house = house::of(data)?;
     let config = config::load(data, options.config.as_deref())?;
@@ -227,12 +233,12 @@ async fn start_on(options: &ServeOptions, data: &Path, opened: Opened) -> Result
         chance: Arc::new(Ids::new()?),
         config: config.engine(house, alone, options.orphan),
     };
-    let before = served::read(data)?;
+    let before = served::read(data, store)?;
     let engine = Engine::start_after(parts, before.as_ref()).await?;
     // Not before: the engine refuses to start where open acts need a key that is not there.
     token_keys.keep()?;
     // Before anything can be prepared that needs it.
-    served::write(data, &engine.serves(), before.as_ref(), options.orphan)?;
+    served::write(data, store, &engine.serves(), before.as_ref(), options.orphan)?;
     let app = Arc::new(App::new(engine, identity, Arc::new(profiles)));
     let (router, health) = router(&app, &config)?;
     health.tell().await;
@@ -267,7 +273,7 @@ impl Running {
     }
 
     /// Stops in order: no new work; running acts end within the grace or are left to the next start; connections
-    /// close; the lab and the store close.
+    /// close; the lab and the store close. With acts left, the folder stays locked until the process ends.
     pub async fn stop(self) {
         self.app.drain();
         tracing::info!(grace_s = self.grace.as_secs(), "stopping: no new work is taken");
@@ -286,6 +292,12 @@ impl Running {
             lab.stop().await;
         }
         self.keeper.close().await;
+        if left > 0 {
+            // Their bytes may still leave, until the process ends: so long no other run may call this one dead.
+            std::mem::forget(self.lock);
+            tracing::info!("stopped; the folder stays locked until this process ends");
+            return;
+        }
         // The last thing to go: from here on another run on this folder may call this one dead.
         drop(self.lock);
         tracing::info!("stopped");

@@ -20,8 +20,8 @@ pub struct Opened {
     pub keeper: Arc<dyn Keeper>,
     /// Whether nobody else can have it.
     pub alone: bool,
-    /// The folder's lock, where the keeper does not hold it itself.
-    pub lock: Option<File>,
+    /// The folder's lock. Calls can go on after the store was closed: it is given back when none can.
+    pub lock: Option<Arc<File>>,
 }
 
 /// Takes the folder's lock, and opens the store. `clock` is this machine's: a database has its own.
@@ -37,10 +37,11 @@ pub async fn open(
     match url {
         None => {
             let keeper = SqliteKeeper::open(SqliteOptions::new(data, clock)).await?;
+            let lock = keeper.lock();
             Ok(Opened {
                 keeper: Arc::new(keeper),
                 alone: true,
-                lock: None,
+                lock,
             })
         }
         Some(url) => {
@@ -50,7 +51,7 @@ pub async fn open(
             Ok(Opened {
                 keeper: Arc::new(keeper),
                 alone: false,
-                lock: Some(lock),
+                lock: Some(Arc::new(lock)),
             })
         }
     }

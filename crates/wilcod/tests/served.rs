@@ -509,6 +509,43 @@ async fn a_folder_has_one_daemon_and_says_where() {
     house.end().await;
 }
 
+/// A call that outlives the grace may still send, until the process ends. So long nobody may say that it is over.
+#[tokio::test]
+async fn a_folder_stays_locked_while_a_call_of_its_daemon_may_still_send() {
+    let house = House::new("", "delay_ms = 0").await;
+    let ho = HO.replace("paid=20261002", &format!("paid={}", today()));
+    let (_, stated) = house.post("/v1/prepare", &json!({ "ho": ho })).await;
+    let rb = stated["statement"].as_str().expect("a statement");
+    let yes = format!(
+        "RW1 AN scheduler-2 re={} from=scheduler to=payer p=pay val=Y",
+        rb.split(' ').nth(2).expect("an id")
+    );
+    let House { running, folder } = house;
+    running.stop().await;
+
+    // Nothing was left: it starts again, and from here on a call takes a minute.
+    let slow = read(&folder.0, "wilcod.toml").replace("delay_ms = 0", "delay_ms = 60000");
+    std::fs::write(folder.0.join("wilcod.toml"), slow).expect("written");
+    let mut options = ServeOptions::new(&folder.0);
+    options.grace = Some(std::time::Duration::ZERO);
+    let running = wilcod::start(options).await.expect("starts again");
+    let house = House { running, folder };
+    let commit = json!({
+        "token": stated["token"], "statement_sha256": stated["statement_sha256"], "confirmation": yes, "wait_s": 1
+    });
+    let (_, reply) = house.post("/v1/commit", &commit).await;
+    assert_eq!(
+        reply["act"]["state"], "executing",
+        "the call is under way: {reply}"
+    );
+
+    let House { running, folder } = house;
+    running.stop().await;
+    let second = wilcod::start(ServeOptions::new(&folder.0)).await.map(|_| ());
+    let said = second.expect_err("the call may still send").to_string();
+    assert!(said.contains("in use"), "{said}");
+}
+
 /// The same payment twice waits for an operator, who lets it go on without ever holding its token.
 #[tokio::test]
 async fn a_likely_twin_is_released_over_either_wire() {
@@ -635,6 +672,7 @@ async fn an_act_in_doubt_is_told_in_full_and_counted() {
         "wilco_resends_total 0",
         "wilco_acts{state=\"in_doubt\"} 1",
         "wilco_requests_total{verb=\"settle\",reason=\"REFUSED\"} 1",
+        "# HELP wilco_executions_running Acts in hand in this process: calls at counterparties, and steps of recovery.",
     ] {
         assert!(page.lines().any(|l| l == line), "{line}: {page}");
     }

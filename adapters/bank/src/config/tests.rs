@@ -124,3 +124,40 @@ fn https_without_its_feature_says_what_to_build() {
     let said = config.checked().map(|_| ()).expect_err("no tls").to_string();
     assert!(said.contains("feature `tls`"), "{said}");
 }
+
+/// The window counts from the end of a call, and the operating system may deliver its bytes for one `timeout_s` more.
+#[test]
+fn the_settle_window_covers_what_the_system_may_still_deliver() {
+    let at = |host: &str, timeout_s: u32, settle_window_s: u32| {
+        let mut config = good();
+        config.url = format!(
+            "{}://{host}",
+            if host == "127.0.0.1:1" { "http" } else { "https" }
+        );
+        (config.timeout_s, config.settle_window_s) = (timeout_s, settle_window_s);
+        config.checked()
+    };
+    for (timeout_s, window_s, resending_ms) in [(20, 60, 20_000), (20, 1, 500), (300, 2, 1_000), (1, 1, 500)]
+    {
+        let checked = at("127.0.0.1:1", timeout_s, window_s).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(checked.resending(), Duration::from_millis(resending_ms));
+        assert!(checked.resending() < Duration::from_secs(u64::from(window_s)));
+    }
+    if cfg!(feature = "tls") {
+        for (timeout_s, window_s) in [(20, 40), (20, 60), (300, 600)] {
+            let checked = at("bank.example", timeout_s, window_s).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(checked.resending(), Duration::from_secs(u64::from(timeout_s)));
+        }
+        for (timeout_s, window_s, least) in [(20, 39, "40"), (300, 60, "600")] {
+            let said = at("bank.example", timeout_s, window_s)
+                .map(|_| ())
+                .expect_err("too short");
+            let said = said.to_string();
+            assert!(
+                said.contains("settle_window_s") && said.contains("timeout_s"),
+                "{said}"
+            );
+            assert!(said.contains(least), "{said}");
+        }
+    }
+}

@@ -47,6 +47,8 @@ fn step_for(act: &Act, me: &str, others_are_dead: bool, now: Timestamp) -> Optio
         me,
         in_flight: &in_flight,
         others_are_dead,
+        since: Timestamp::MAX,
+        doubled: false,
         silent: &|_| false,
     };
     plan(std::slice::from_ref(act), &owners, now).into_iter().next()
@@ -131,6 +133,8 @@ fn the_plan_names_a_step_for_every_act_that_is_due() {
         me: "me",
         in_flight: &in_flight,
         others_are_dead: false,
+        since: Timestamp::MAX,
+        doubled: false,
         silent: &|_| false,
     };
     assert_eq!(
@@ -262,10 +266,78 @@ fn a_silent_owner_is_taken_over_as_one_that_may_be_paused() {
         me: "here.1",
         in_flight: &in_flight,
         others_are_dead: false,
+        since: Timestamp::MAX,
+        doubled: false,
         silent: &|_| true,
     };
     let steps = plan(std::slice::from_ref(&act), &owners, NOON);
     assert_eq!(steps, [Step::TakeOver(act.act_id, Fate::Silent)]);
+}
+
+/// A clone of the folder's volume has the folder's name and a lock of its own: what it claims after this run began, no
+/// earlier run on this folder can have claimed.
+#[test]
+fn a_claim_made_under_this_folders_name_after_this_run_began_is_a_living_doubles() {
+    let act = claimed_by("here.2", an_executing_act());
+    let claimed_at = act.execution().expect("claimed").claim.claimed_at;
+    let in_flight = HashSet::new();
+    let before = Timestamp(claimed_at.0 - 1);
+    let step_of = |act: &Act, me, others_are_dead, since, doubled, silent: bool| {
+        let owners = Owners {
+            me,
+            in_flight: &in_flight,
+            others_are_dead,
+            since,
+            doubled,
+            silent: &|_| silent,
+        };
+        plan(std::slice::from_ref(act), &owners, at(1_000_000))
+            .into_iter()
+            .next()
+    };
+    let id = act.act_id;
+    let over = Some(Step::TakeOver(id, Fate::Over));
+    let silent = Some(Step::TakeOver(id, Fate::Silent));
+    let watch = Some(Step::Watch(id));
+
+    assert!(!proves_double(&act, "here.1", claimed_at));
+    assert_eq!(
+        step_of(&act, "here.1", false, claimed_at, false, false),
+        over,
+        "an earlier run"
+    );
+    assert!(proves_double(&act, "here.1", before));
+    assert_eq!(
+        step_of(&act, "here.1", false, before, false, false),
+        watch,
+        "it lives"
+    );
+    assert_eq!(
+        step_of(&act, "here.1", false, before, false, true),
+        silent,
+        "as anybody else's"
+    );
+    assert_eq!(
+        step_of(&act, "here.1", false, claimed_at, true, false),
+        watch,
+        "once known, always"
+    );
+
+    // Its own claims, and another folder's, prove nothing; and a store that nobody else can have has no double.
+    assert!(!proves_double(&act, "here.2", before) && !proves_double(&act, "there.1", before));
+    assert!(!proves_double(&a_prepared_act(), "here.1", before));
+    assert_eq!(
+        step_of(&act, "here.2", false, before, true, false),
+        over,
+        "its own"
+    );
+    assert_eq!(step_of(&act, "here.1", true, before, false, false), over, "alone");
+
+    // A third daemon's claim with a call of the double's open: a takeover would vouch for its end.
+    let third = taken(&act, "third.1", Fate::Silent, 50);
+    assert_eq!(progress(&third).open_calls.len(), 1);
+    assert_eq!(step_of(&third, "here.1", false, claimed_at, false, true), silent);
+    assert_eq!(step_of(&third, "here.1", false, claimed_at, true, true), watch);
 }
 
 #[test]

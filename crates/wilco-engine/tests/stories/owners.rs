@@ -159,6 +159,43 @@ async fn a_restart_on_the_same_folder_takes_over_at_once_and_knows_that_the_call
     assert_eq!(house.bank().landed(act_id), 0);
 }
 
+/// A clone of the folder's volume: both daemons hold "the" lock, and each takes the other for an earlier run of its own.
+#[tokio::test(start_paused = true)]
+async fn a_daemon_on_a_copy_of_the_folder_is_not_taken_for_dead_by_what_it_claims_while_it_lives() {
+    let there = in_house(without_keys(LookupBy::Reference), "there").build().await;
+    let copy = there.neighbour("there").await;
+    there.clock().advance(1);
+    there.bank().shut();
+    let prepared = there.prepare(&ho(1)).await;
+    let act_id = prepared.act.act_id;
+    there.commit(brief(yes(&prepared, 2))).await;
+    let called = eventually(async || (locked(&there.bank().executes).len() == 1).then_some(())).await;
+    assert!(called.is_some(), "the call is under way");
+
+    copy.clock().advance(31);
+    tokio::time::sleep(ALLOWANCE / 2).await;
+    assert_eq!(
+        owner_of(&copy, act_id).await,
+        ("there".into(), 1),
+        "it is watched"
+    );
+    assert_eq!(copy.state(act_id).await, State::Executing);
+    tokio::time::sleep(ALLOWANCE).await;
+    pass(&copy, 600).await;
+    let act = copy.act(act_id).await;
+    assert_eq!(act.execution().map(|e| e.claim.epoch), Some(2));
+    assert!(progress(&act).others_open && progress(&act).over_since.is_none());
+    assert_eq!(
+        act.state(),
+        State::InDoubt,
+        "a call is open: nothing is concluded"
+    );
+
+    wake(&there);
+    copy.until(act_id, State::Done).await;
+    assert_eq!(copy.bank().landed(act_id), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn behind_a_silent_owner_nothing_is_concluded_until_its_death_is_vouched_for() {
     let (_there, here, prepared) = taken_over(without_keys(LookupBy::Reference)).await;

@@ -146,6 +146,13 @@ impl SqliteKeeper {
         })
     }
 
+    /// The folder's lock, for who must hold it longer than this keeper: it is given back with its last holder. `None` once
+    /// the keeper was closed.
+    #[must_use]
+    pub fn lock(&self) -> Option<Arc<File>> {
+        locked(&self.lock).clone()
+    }
+
     /// Makes the next batch that writes anything go wrong.
     #[cfg(feature = "suite")]
     pub fn fail(&self, fault: Fault) {
