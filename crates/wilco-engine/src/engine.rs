@@ -268,6 +268,9 @@ impl Engine {
         if self.keeper.healthy() {
             return Ok(());
         }
+        if let Some(why) = self.keeper.trouble() {
+            return Err(why);
+        }
         match self.keeper.clock_behind_s() {
             0 => Err("the store does not take writes".to_owned()),
             s => Err(format!(

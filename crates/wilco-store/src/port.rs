@@ -87,6 +87,11 @@ pub trait Keeper: Send + Sync {
     /// Whether writes can be taken now.
     fn healthy(&self) -> bool;
 
+    /// Why they cannot, in words for operators that say what to do; `None` where the keeper knows no more than that.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
+
     /// Finishes what was accepted and closes. Later calls answer [`StoreError::Down`].
     async fn close(&self);
 }

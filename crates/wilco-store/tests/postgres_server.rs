@@ -84,6 +84,182 @@ async fn a_server_that_forgets_is_refused() {
     keeper.close().await;
 }
 
+/// What durability needs may be switched off while the keeper works: it takes no writes then and names the setting, reads on,
+/// and takes writes again by itself once the setting is on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_begins_to_forget_gets_no_writes_until_it_ends() {
+    let mut cluster = Cluster::start(&[]).expect("a server");
+    let database = Database::on(&cluster.url());
+    let keeper = database.keeper_on_its_clock().await;
+    let act = inserted(&keeper, 1).await;
+    assert_eq!(keeper.trouble(), None);
+    let mut n = 1;
+    for setting in ["fsync", "full_page_writes"] {
+        cluster.set(&format!("{setting} = off")).expect("set");
+        let named = format!("{setting} = off");
+        // It notices by itself, though nobody writes.
+        until(|| keeper.trouble().is_some_and(|why| why.contains(&named))).await;
+        assert!(!keeper.healthy());
+        let write = keeper
+            .write(Box::new(|at| vec![sample::insert(sample::prepared(900, at))]))
+            .await;
+        assert!(
+            matches!(&write, Err(StoreError::Down(why)) if why.contains(&named)),
+            "{write:?}"
+        );
+        assert_eq!(read(&keeper, act.act_id).await, act);
+
+        cluster.set(&format!("{setting} = on")).expect("set");
+        until(|| keeper.healthy()).await;
+        assert_eq!(keeper.trouble(), None);
+        n += 1;
+        inserted(&keeper, n).await;
+    }
+
+    // The very next write notices, when it comes before the keeper has looked.
+    cluster.set("fsync = off").expect("set");
+    let mut last = None;
+    for n in 10..1_000_u64 {
+        let before = keeper.healthy();
+        let write = keeper
+            .write(Box::new(move |at| vec![sample::insert(sample::prepared(n, at))]))
+            .await;
+        if let Err(error) = write {
+            last = Some((before, error, sample::id(n)));
+            break;
+        }
+    }
+    let (before, error, id) = last.expect("a write was refused");
+    assert!(before, "it was still thought durable");
+    assert!(
+        matches!(&error, StoreError::Down(why) if why.contains("fsync = off")),
+        "{error:?}"
+    );
+    assert!(!keeper.healthy());
+    assert_eq!(keeper.act(id).await, Ok(None), "and nothing of it was made");
+    keeper.close().await;
+}
+
+async fn until(mut holds: impl FnMut() -> bool) {
+    for _ in 0..1_500 {
+        if holds() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("it never came to be");
+}
+
+/// Whether a commit waits for the disk is settled when a connection is made; a server that is told otherwise later, in
+/// whatever way, is not followed. One that waits for more than the disk still does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commits_wait_for_the_disk_whatever_is_set_later() {
+    let mut cluster = Cluster::start(&[]).expect("a server");
+    for (before, wanted) in [
+        ("on", "on"),
+        ("local", "on"),
+        ("remote_write", "on"),
+        ("remote_apply", "remote_apply"),
+    ] {
+        cluster
+            .set(&format!("synchronous_commit = {before}"))
+            .expect("set");
+        let database = Database::on(&cluster.url());
+        let mut db = database.raw().await;
+        while setting(&mut db, "synchronous_commit").await != before {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let mut options = PostgresOptions::new(database.url());
+        options.connections = 1;
+        let keeper = PostgresKeeper::open(options).await.expect("it opens");
+        // The row of each write notes how it is committed, and that the server's new settings have reached its connection.
+        let noting = "CREATE TABLE noted (how TEXT, marker TEXT);
+            CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                INSERT INTO noted VALUES (current_setting('synchronous_commit'), current_setting('commit_siblings'));
+                RETURN NEW;
+            END $$;
+            CREATE TRIGGER note BEFORE INSERT ON acts FOR EACH ROW EXECUTE FUNCTION note();";
+        sqlx::raw_sql(noting).execute(&mut db).await.expect("noting");
+        inserted(&keeper, 1).await;
+        cluster.set("synchronous_commit = off").expect("set");
+        cluster.set("commit_siblings = 77").expect("set");
+        let mut n = 1;
+        loop {
+            n += 1;
+            inserted(&keeper, n).await;
+            let asked = "SELECT how, marker FROM noted";
+            let rows = sqlx::query(asked).fetch_all(&mut db).await.expect("noted");
+            let ways: Vec<&str> = rows.iter().map(|row| row.get(0)).collect();
+            assert!(ways.iter().all(|way| *way == wanted), "{before}: {ways:?}");
+            if rows.iter().any(|row| row.get::<&str, _>(1) == "77") {
+                break;
+            }
+        }
+        keeper.close().await;
+        cluster.set("commit_siblings = 5").expect("set");
+    }
+}
+
+async fn setting(db: &mut PgConnection, name: &str) -> String {
+    let asked = sqlx::query("SELECT current_setting($1)").bind(name.to_owned());
+    asked.fetch_one(db).await.expect("a setting").get(0)
+}
+
+/// Where the daemon's own connection is not shown to its user, no doubt could ever be ended: it is not begun.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_hides_connections_is_refused() {
+    let database = Database::new();
+    let mut db = database.raw().await;
+    // In the way of the real one: a view that shows nobody, and one that shows nobody's start.
+    let hiding = "CREATE SCHEMA nobody; CREATE VIEW nobody.pg_stat_activity AS
+                      SELECT * FROM pg_catalog.pg_stat_activity WHERE false;
+                  CREATE SCHEMA no_start; CREATE VIEW no_start.pg_stat_activity AS
+                      SELECT pid, CAST(NULL AS TIMESTAMPTZ) AS backend_start FROM pg_catalog.pg_stat_activity;";
+    sqlx::raw_sql(hiding).execute(&mut db).await.expect("hidden");
+    for schema in ["nobody", "no_start"] {
+        let why = refusal(with(
+            &database.url(),
+            &format!("search_path={schema},pg_catalog,public"),
+        ))
+        .await;
+        assert!(
+            why.contains("pg_stat_activity") && why.contains("Let that user read"),
+            "{why}"
+        );
+    }
+
+    // A user who may not even ask.
+    let user = format!("{}_blind", database.name());
+    let forbidding = format!(
+        "REVOKE SELECT ON pg_catalog.pg_stat_activity FROM PUBLIC; CREATE USER {user};
+         GRANT ALL ON SCHEMA public TO {user};"
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(forbidding))
+        .execute(&mut db)
+        .await
+        .expect("forbidden");
+    let url = database.url().replacen("wilco@", &format!("{user}@"), 1);
+    let why = refusal(url.clone()).await;
+    assert!(
+        why.contains("pg_stat_activity") && why.contains("permission denied"),
+        "{why}"
+    );
+
+    // An ordinary user needs no more than that, and no privilege besides.
+    let allowing = "GRANT SELECT ON pg_catalog.pg_stat_activity TO PUBLIC";
+    sqlx::raw_sql(allowing).execute(&mut db).await.expect("allowed");
+    let keeper = PostgresKeeper::open(PostgresOptions::new(url))
+        .await
+        .expect("it opens");
+    inserted(&keeper, 1).await;
+    keeper.close().await;
+    let leaving = format!("DROP OWNED BY {user}; DROP USER {user}");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(leaving))
+        .execute(&mut db)
+        .await
+        .expect("removed");
+}
+
 /// A setting that is only reread takes a moment to reach every process of the server.
 async fn until_refused_for(database: &Database, setting: &str) -> String {
     loop {
@@ -224,12 +400,23 @@ async fn a_name_that_is_let_go_again_can_be_taken() {
     keeper.close().await;
 }
 
-/// A write that had to wait is decided anew with an instant after the wait: what ran out meanwhile has run out.
+/// A write that had to wait is decided anew with an instant after the wait: what ran out meanwhile has run out. So it is also
+/// for acts that can be nobody's twin, where the rows are all there is to wait for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_waited_is_decided_after_the_wait() {
+    for twins in [true, false] {
+        waits(twins).await;
+    }
+}
+
+async fn waits(twins: bool) {
     let database = Database::new();
     let keeper = database.keeper_on_its_clock().await;
-    let act = inserted(&keeper, 1).await;
+    let act = inserted_as(&keeper, 1, move |mut act| {
+        act.likeness = act.likeness.filter(|_| twins);
+        act
+    })
+    .await;
     let mut db = database.raw().await;
     let mut held = holding(&mut db).await;
     let write = keeper.write(Box::new(move |at| {

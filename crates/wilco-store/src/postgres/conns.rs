@@ -40,6 +40,8 @@ pub(super) struct Conns {
     patience: Duration,
     /// Whether the last that was heard of the server was good.
     well: AtomicBool,
+    /// Why the server will not do, where it was found not to since it was connected to.
+    unfit: Mutex<Option<String>>,
 }
 
 /// One connection, and how the server names it.
@@ -109,6 +111,7 @@ impl Conns {
                 .statement_timeout
                 .saturating_add(options.statement_timeout / 2),
             well: AtomicBool::new(true),
+            unfit: Mutex::new(None),
         })
     }
 
@@ -143,7 +146,7 @@ impl Conns {
         Ok(())
     }
 
-    /// Makes a connection, and checks that what is committed on it is durable.
+    /// Makes a connection, and checks that what is committed on it is durable and stays so.
     ///
     /// # Errors
     /// `Down` when it cannot be made, `Refuse` when the server or its settings will not do.
@@ -155,17 +158,25 @@ impl Conns {
         let most = CONNECT.min(self.patience);
         let connected = tokio::time::timeout(most, async {
             let mut db = self.options.connect().await?;
-            let row = sqlx::query(sql::CHECK).fetch_one(&mut db).await?;
+            let row = match sqlx::query(sql::CHECK).fetch_one(&mut db).await {
+                Err(e) if is_forbidden(&e) => return Ok(Err(hidden(&e.to_string()))),
+                row => row?,
+            };
+            let name = match check(&row) {
+                Ok(name) => name,
+                Err(refused) => return Ok(Err(refused)),
+            };
+            // Only now: what is set for the server is checked first.
+            sqlx::query(sql::PIN).fetch_one(&mut db).await?;
             let sent = clock.map(Source::ours);
             let now = sqlx::query(sql::NOW).fetch_one(&mut db).await?;
-            Ok::<_, sqlx::Error>((db, row, sent, now))
+            Ok::<_, sqlx::Error>(Ok((db, name, sent, now)))
         });
-        let (db, row, sent, now) = match connected.await {
-            Ok(Ok(connected)) => connected,
+        let (db, name, sent, now) = match connected.await {
+            Ok(Ok(connected)) => connected?,
             Ok(Err(e)) => return Err(lost(e.to_string())),
             Err(_) => return Err(lost(format!("no answer in {most:?}"))),
         };
-        let name = check(&row)?;
         if let (Some(clock), Some(sent)) = (clock, sent) {
             clock.read(sent, now.number("now").map_err(lost)?);
         }
@@ -191,6 +202,22 @@ impl Conns {
     /// Says how the server was last heard of.
     pub(super) fn heard(&self, well: bool) {
         self.well.store(well, Ordering::Release);
+    }
+
+    /// Why no write may be made on this server now, as far as is known.
+    pub(super) fn unfit(&self) -> Option<String> {
+        super::locked(&self.unfit).clone()
+    }
+
+    /// Says why the server will not do, or that it does.
+    pub(super) fn found(&self, unfit: Option<String>) {
+        let mut before = super::locked(&self.unfit);
+        match (before.is_some(), &unfit) {
+            (false, Some(why)) => tracing::error!(why, "no writes are taken"),
+            (true, None) => tracing::info!("the database will do again: writes are taken"),
+            _ => {}
+        }
+        *before = unfit;
     }
 
     /// Closes what is idle.
@@ -248,14 +275,37 @@ fn check(row: &PgRow) -> Result<LineName, StoreError> {
     for setting in ["fsync", "full_page_writes", "synchronous_commit"] {
         let value = text(setting)?;
         if value == "off" {
-            return Err(wrong(format!(
-                "has {setting} = off: a claim could be lost after it was answered, and its act be carried out a second \
-                 time. Set {setting} = on"
-            )));
+            return Err(StoreError::Refuse(forgets(setting)));
         }
     }
+    let started = row.number_or_null("started").map_err(|e| hidden(&e))?;
     Ok(LineName {
         pid: number("pid")?,
-        started: number("started")?,
+        started: started.ok_or_else(|| hidden("its row, or when it was started, is missing"))?,
     })
+}
+
+/// What to tell where a setting is off that durability needs.
+pub(super) fn forgets(setting: &str) -> String {
+    format!(
+        "the database has {setting} = off: a claim could be lost after it was answered, and its act be carried out a second time. Set \
+         {setting} = on"
+    )
+}
+
+/// Who cannot see connections cannot tell whether a lost one has ended, and would take every doubt for over.
+fn hidden(why: &str) -> StoreError {
+    StoreError::Refuse(format!(
+        "the database does not show its user's own connection in pg_stat_activity ({why}): it could not be told whether a \
+         write whose connection was lost is still under way. Let that user read pg_stat_activity, and connect as itself, not \
+         with the role of another"
+    ))
+}
+
+fn is_forbidden(error: &sqlx::Error) -> bool {
+    let sqlx::Error::Database(said) = error else {
+        return false;
+    };
+    // No privilege, and no such table.
+    matches!(said.code().as_deref(), Some("42501" | "42P01"))
 }

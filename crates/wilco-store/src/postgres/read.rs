@@ -197,7 +197,14 @@ impl Keeper for PostgresKeeper {
     }
 
     fn healthy(&self) -> bool {
-        self.shared.is_open().is_ok() && self.shared.conns.well() && self.shared.clock.trusted()
+        self.shared.is_open().is_ok()
+            && self.shared.conns.well()
+            && self.shared.conns.unfit().is_none()
+            && self.shared.clock.trusted()
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.shared.conns.unfit()
     }
 
     async fn close(&self) {

@@ -29,6 +29,15 @@ macro_rules! clock {
     };
 }
 
+// The setting without which what is committed is not durable, where one is off. The server reads its settings anew before a
+// statement, never within one.
+macro_rules! switched_off {
+    () => {
+        "CASE WHEN current_setting('fsync') = 'off' THEN 'fsync'
+         WHEN current_setting('full_page_writes') = 'off' THEN 'full_page_writes' END"
+    };
+}
+
 shared_statements!(texts, objects, join);
 
 // The acts of a write as rows: of several, each column an array; of one, each column a value.
@@ -155,12 +164,15 @@ counted AS (
 clock AS MATERIALIZED (
     SELECT ",
             clock!(),
-            " AS now, c.parts FROM (SELECT count(*) AS parts FROM counted) AS c
+            " AS now, ",
+            switched_off!(),
+            " AS switched_off, c.parts
+    FROM lone CROSS JOIN (SELECT count(*) AS parts FROM counted) AS c
 ),
 go AS MATERIALIZED (
-    SELECT clock.now, lone.lone AND clock.parts = cardinality($42) AS free,
-        lone.lone AND clock.parts = cardinality($42) AND (clock.now <= $40 OR NOT $41) AS go
-    FROM lone, clock
+    SELECT clock.now, clock.switched_off, lone.lone AND clock.parts = cardinality($42) AS free,
+        lone.lone AND clock.parts = cardinality($42) AND (clock.now <= $40 OR NOT $41) AND clock.switched_off IS NULL AS go
+    FROM lone CROSS JOIN clock
 ),",
             $made,
             "
@@ -176,7 +188,7 @@ noted AS (
 )",
             $erased,
             "
-SELECT go.now, go.free, go.go,
+SELECT go.now, go.switched_off, go.free, go.go,
     1 / CASE
         WHEN NOT go.go THEN 1
         WHEN ",
@@ -205,7 +217,9 @@ FROM go"
 /// 2. `lone`: no twin stands, as far as this statement sees.
 /// 3. `counted`: nobody who could have made one has written since this statement began to look. See the migration.
 /// 4. `clock`: read now, with everything locked: the instant of the write is not before it. So a write that waited for a
-///    lock is not made with an instant from before the wait, and what expired meanwhile has expired.
+///    lock is not made with an instant from before the wait, and what expired meanwhile has expired. It reads `lone` itself:
+///    where no part is counted, nothing else would have the rows locked by then. Read besides is whether what is
+///    committed is still durable, since that can be switched off at any time.
 /// 5. `go`: all of that holds. Only then anything is written.
 ///
 /// A name that is taken is a unique violation, which undoes the whole. Should fewer rows be written than were meant,
@@ -266,29 +280,39 @@ UPDATE acts SET undo_of = NULL WHERE undo_of IS NOT NULL AND act_id = ANY (CAST(
 /// The database's clock.
 pub(super) const NOW: &str = concat!("SELECT ", clock!(), " AS now");
 
-/// Notes $1 as the highest instant, where it is, and answers the database's clock and the highest that is noted.
+/// Notes $1 as the highest instant, where it is, and answers the database's clock, the highest that is noted, and which
+/// setting is off that durability needs.
 pub(super) const TICK: &str = concat!(
     "
 WITH noted AS (UPDATE clock SET highest = $1 WHERE one = 1 AND highest < $1 RETURNING highest)
 SELECT ",
     clock!(),
-    " AS now, coalesce((SELECT highest FROM noted), (SELECT highest FROM clock WHERE one = 1)) AS highest"
+    " AS now, coalesce((SELECT highest FROM noted), (SELECT highest FROM clock WHERE one = 1)) AS highest, ",
+    switched_off!(),
+    " AS switched_off"
 );
 
 /// Whether a journal row stands: act $1, number $2, hash $3.
 pub(super) const ROW_STANDS: &str =
     "SELECT count(*) AS rows FROM journal WHERE act_id = $1 AND seq = $2 AND hash = $3";
 
-/// What a connection is, and whether what it commits is durable.
+/// What a connection is, and whether what it commits is durable. `started` is null where this user is not shown its own
+/// connection.
 pub(super) const CHECK: &str = "
 SELECT CAST(pg_backend_pid() AS BIGINT) AS pid,
-    coalesce((SELECT CAST(extract(epoch FROM backend_start) * 1000000 AS BIGINT)
-              FROM pg_stat_activity WHERE pid = pg_backend_pid()), 0) AS started,
+    (SELECT CAST(extract(epoch FROM backend_start) * 1000000 AS BIGINT)
+     FROM pg_stat_activity WHERE pid = pg_backend_pid()) AS started,
     current_setting('synchronous_commit') AS synchronous_commit,
     current_setting('fsync') AS fsync,
     current_setting('full_page_writes') AS full_page_writes,
     CAST(current_setting('server_version_num') AS BIGINT) AS server,
     CASE WHEN pg_is_in_recovery() THEN 'on' ELSE 'off' END AS standby";
+
+/// Sets for this connection that a commit waits for the disk, whatever is set for the server later: to `on`, or to what waits
+/// for more than that.
+pub(super) const PIN: &str = "
+SELECT set_config('synchronous_commit',
+    CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false) AS pinned";
 
 /// Ends the server's side of a lost connection: process $1, started at $2. No row: it has ended, and what it did is done.
 pub(super) const END_OTHER: &str = "
@@ -331,7 +355,7 @@ pub(super) const MIGRATION_DONE: &str =
 
 /// Each of them by its name, for the test that prepares all.
 #[cfg(all(test, feature = "postgres-tests"))]
-pub(super) const OURS: [(&str, &str); 15] = [
+pub(super) const OURS: [(&str, &str); 16] = [
     ("WRITE", WRITE),
     ("WRITE_NEW", WRITE_NEW),
     ("WRITE_CHANGED", WRITE_CHANGED),
@@ -341,6 +365,7 @@ pub(super) const OURS: [(&str, &str); 15] = [
     ("TICK", TICK),
     ("ROW_STANDS", ROW_STANDS),
     ("CHECK", CHECK),
+    ("PIN", PIN),
     ("END_OTHER", END_OTHER),
     ("TELL", TELL),
     ("MIGRATIONS_ARE_NOTED", MIGRATIONS_ARE_NOTED),

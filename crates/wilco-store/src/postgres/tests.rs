@@ -33,6 +33,7 @@ fn letters(name: &str) -> &'static str {
         | "HIGHEST"
         | "NOW"
         | "CHECK"
+        | "PIN"
         | "MIGRATIONS_ARE_NOTED"
         | "LOCK_MIGRATIONS"
         | "MIGRATED" => "",
@@ -117,6 +118,40 @@ async fn every_question_walks_an_index() {
         sqlx::raw_sql(filling).execute(&mut *db).await.expect("filled");
         scans_nothing(db).await;
         reads_lists_in_order(db).await;
+    }
+}
+
+/// The clock is read once every row is locked, also where a write has nothing to count: what reads it reads what locks.
+#[tokio::test]
+async fn the_clock_is_read_after_the_rows_are_locked() {
+    let database = Database::new();
+    migrated(&database).await.close().await.expect("closed");
+    let conns = Conns::new(&PostgresOptions::new(database.url())).expect("an address");
+    let db = &mut conns.connect(None).await.expect("a connection").db;
+    for (name, text) in [
+        ("WRITE", sql::WRITE),
+        ("WRITE_NEW", sql::WRITE_NEW),
+        ("WRITE_CHANGED", sql::WRITE_CHANGED),
+    ] {
+        let plan = plan(db, name, text).await;
+        let clock = plan.iter().skip_while(|step| step.trim() != "CTE clock");
+        let steps: Vec<_> = clock
+            .skip(1)
+            .take_while(|step| !step.contains("CTE go"))
+            .collect();
+        assert!(
+            steps.iter().any(|step| step.contains("CTE Scan on lone")),
+            "{name}\n{plan:#?}"
+        );
+        let lone = plan.iter().skip_while(|step| step.trim() != "CTE lone");
+        let steps: Vec<_> = lone
+            .skip(1)
+            .take_while(|step| !step.contains("CTE counted"))
+            .collect();
+        assert!(
+            steps.iter().any(|step| step.contains("CTE Scan on stand")),
+            "{name}\n{plan:#?}"
+        );
     }
 }
 

@@ -1,10 +1,11 @@
-//! Once a second: the highest instant is noted, and the database's clock is read.
+//! Once a second: the highest instant is noted, the database's clock is read, and whether what is committed is durable.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use wilco_core::Timestamp;
 
+use super::conns::forgets;
 use super::{Shared, sql};
 use crate::StoreError;
 use crate::decode::Columns;
@@ -25,6 +26,10 @@ pub(super) async fn note(shared: &Shared) {
         Ok(lease) => lease,
         // All are in use: the server is heard of through them.
         Err(StoreError::Busy) => return,
+        Err(StoreError::Refuse(why)) => {
+            shared.conns.found(Some(why));
+            return;
+        }
         Err(error) => {
             tracing::warn!(%error, "the database does not answer");
             return;
@@ -52,6 +57,10 @@ pub(super) async fn note(shared: &Shared) {
     if let (Ok(now), Ok(highest)) = (row.number("now"), row.number("highest")) {
         shared.source.read(sent, now);
         shared.clock.saw(Timestamp(highest));
+    }
+    match row.text_or_null("switched_off") {
+        Ok(off) => shared.conns.found(off.as_deref().map(forgets)),
+        Err(error) => tracing::warn!(error, "the database does not tell its settings"),
     }
     shared.conns.heard(true);
     lease.give_back();

@@ -19,7 +19,7 @@ use sqlx::postgres::{PgDatabaseError, PgRow, PgSeverity};
 use wilco_core::write::{Decide, Durable};
 use wilco_core::{Expect, Written};
 
-use super::conns::Lease;
+use super::conns::{Lease, forgets};
 use super::doubt::{self, Found};
 use super::{Shared, down, parcel, sql};
 use crate::StoreError;
@@ -58,6 +58,9 @@ pub(super) enum Failed {
 /// Carries out one write. Runs in a task of its own, which nobody can cancel.
 pub(super) async fn run(shared: Arc<Shared>, decide: Decide, erases: bool) -> Result<Written, StoreError> {
     shared.is_open()?;
+    if let Some(why) = shared.conns.unfit() {
+        return Err(StoreError::Down(why));
+    }
     let mut lease = shared.conns.lease().await?;
     let written = tries(&shared, &mut lease, &decide, erases).await;
     match written {
@@ -237,6 +240,11 @@ async fn statement(
     let flag = |column: &str| -> Result<bool, Failed> {
         sqlx::Row::try_get(row, column).map_err(|e| unclear(e.to_string()))
     };
+    if let Some(setting) = row.text_or_null("switched_off").map_err(unclear)? {
+        let why = forgets(&setting);
+        shared.conns.found(Some(why.clone()));
+        return Err(Failed::NotMade(StoreError::Down(why)));
+    }
     let now = row.number("now").map_err(unclear)?;
     let made = match (flag("go")?, flag("free")?) {
         (true, _) => Made::Yes,
