@@ -9,6 +9,7 @@ use tokio::task::spawn_local;
 use wilco_api::v1::State;
 use wilco_failpoint::{CLOCK_VARIABLE, VARIABLE};
 use wilco_tests::lab::{CONSENTS, PAYMENTS};
+use wilco_tests::postgres::{Database, server};
 use wilco_tests::{Daemon, PATIENCE, Setup, Wire};
 
 use crate::chance::Chance;
@@ -23,6 +24,17 @@ const CALLERS: u64 = 4;
 
 /// The window in which an order can still land after its last byte. No knob may delay one longer.
 const SETTLE_WINDOW: Duration = Duration::from_secs(1);
+
+/// What may go wrong where nothing moves yet.
+const CONSENT_FAULTS: [&str; 7] = [
+    "drop-before",
+    "drop-after-accept",
+    "5xx-after-accept",
+    "slow",
+    "late",
+    "refuse",
+    "not-found-then-found",
+];
 
 /// How long an armed place is waited for before the daemon is killed where it stands.
 const REACH: Duration = Duration::from_secs(3);
@@ -48,19 +60,46 @@ pub async fn live(name: &str, seed: u64, number: u64, plan: Plan, tally: &Tally)
             .set("acts.handoff_age_s", &HANDOFF_AGE_S.to_string())
             .set("acts.statement_ttl_s", &STATEMENT_S.to_string());
     }
-    let daemon = Daemon::start_with(setup).await;
-    let desk = Rc::new(Desk::new(daemon.key("scheduler"), daemon.key("duty")));
+    let database = plan.shared.then(database);
+    if let Some(database) = &database {
+        setup = setup
+            .arg("--database-url")
+            .arg(database.url())
+            .set("acts.execution_deadline_s", "2")
+            .set("recovery.takeover_after_s", "1")
+            .set("recovery.poll_interval_ms", "50");
+    }
+    let mut daemon = Daemon::start_with(setup.clone()).await;
+    let neighbour = match &database {
+        Some(_) => {
+            let key = daemon.data().join("token.key");
+            let setup = setup
+                .lab_at(daemon.lab().url())
+                .set("store.token_key_file", &format!("{key:?}"));
+            Some(Daemon::start_with(setup).await)
+        }
+        None => None,
+    };
+    let desk = Rc::new(Desk::new(&daemon, neighbour.as_ref()));
     let mut house = House {
         name: name.to_owned(),
         chance: Chance::of(seed, number),
         lagged: false,
         plan,
         daemon,
+        _neighbour: neighbour,
+        _database: database,
         desk,
         tally,
         clock_ahead_s: 0,
     };
     house.live().await;
+}
+
+/// A database of a house's own, on the server the tests share.
+fn database() -> Database {
+    let database = server().and_then(|server| Database::create(&server));
+    database.unwrap_or_else(|why| panic!("{why}"))
 }
 
 struct House<'a> {
@@ -70,6 +109,9 @@ struct House<'a> {
     lagged: bool,
     plan: Plan,
     daemon: Daemon,
+    _neighbour: Option<Daemon>,
+    // Removed after the daemons.
+    _database: Option<Database>,
     desk: Rc<Desk>,
     tally: &'a Tally,
     /// How far ahead of the machine's the daemon's clock runs. It never goes back.
@@ -251,13 +293,19 @@ impl House<'_> {
                     .await;
             }
             6 => bank.fault(PAYMENTS, "refuse", 1, 0.0).await,
-            7 => bank.fault(PAYMENTS, "wrong-amount", 1, 0.0).await,
+            7 => {
+                let wrong = self.chance.one(&["wrong-amount", "wrong-account"]);
+                bank.fault(PAYMENTS, wrong, 1, 0.0).await;
+            }
             8 if !self.plan.late && !self.lagged => {
                 self.lagged = true;
                 bank.fault(PAYMENTS, "not-found-then-found", 1, 0.0).await;
             }
-            9 => bank.fault(CONSENTS, "drop-after-accept", times, 0.0).await,
-            10 => bank.fault(CONSENTS, "5xx-after-accept", times, 0.0).await,
+            9 | 10 => {
+                let fault = self.chance.one(&CONSENT_FAULTS);
+                bank.fault(CONSENTS, fault, times, fraction(&mut self.chance, 0.3))
+                    .await;
+            }
             _ => self.daemon.lab().restart().await,
         }
     }

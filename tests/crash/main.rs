@@ -12,6 +12,9 @@
 //! - no payment that nobody answers for, no act without a state, no answer ever taken back;
 //! - every thread passes the protocol's own check, and the counts add up.
 //!
+//! Some houses keep their acts in PostgreSQL; there a second daemon serves the same callers, sees the first one die, and goes
+//! on with what it left.
+//!
 //! The seed gives the plan: who does what, where the daemon dies. What the machine's scheduler makes of it is its own.
 //! The last line is `N kills, D double, L lost`; anything broken, or a place at which nobody died, fails the run.
 
@@ -82,10 +85,20 @@ fn asked(args: &[String]) -> Result<(u64, u64), String> {
 
 /// True if nothing is broken.
 fn campaign(kills: u64, seed: u64) -> bool {
-    println!("crash: {kills} kills, seed {seed}");
+    let postgres = wilco_tests::postgres::server();
+    let stores = match &postgres {
+        Ok(_) => "SQLite and PostgreSQL",
+        Err(_) => "SQLite alone: WILCO_TEST_POSTGRES names no server",
+    };
+    println!("crash: {kills} kills, seed {seed}, {stores}");
     let begun = Instant::now();
     let tally = Tally::default();
-    let waiting: Mutex<VecDeque<_>> = Mutex::new(plan::plans(kills, seed).into_iter().enumerate().collect());
+    let waiting: Mutex<VecDeque<_>> = Mutex::new(
+        plan::plans(kills, seed, postgres.is_ok())
+            .into_iter()
+            .enumerate()
+            .collect(),
+    );
     let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
     std::thread::scope(|threads| {
         for _ in 0..AT_ONCE {
@@ -118,7 +131,7 @@ fn campaign(kills: u64, seed: u64) -> bool {
 /// Places at which nobody died so far.
 fn missed(tally: &Tally) -> Vec<&'static str> {
     let mut points = wilco_failpoint::POINTS.to_vec();
-    points.retain(|point| tally.kills_at(point) == 0 && !plan::SHARED_STORE_ONLY.contains(point));
+    points.retain(|point| tally.kills_at(point) == 0 && !plan::NEIGHBOUR_ONLY.contains(point));
     points
 }
 

@@ -22,6 +22,8 @@ pub enum Kill {
 pub struct Plan {
     /// Its deaths while callers come and go.
     pub kills: Vec<Kill>,
+    /// Whether its acts are in PostgreSQL, where a second daemon, which nobody kills, looks on and serves too.
+    pub shared: bool,
     /// Whether the bank's knobs are turned.
     pub faulty: bool,
     /// Whether that bank carries orders out late; if not, it shows one lagging read. Both for one act would be a bank that
@@ -83,14 +85,15 @@ const OPERATOR: [&str; 2] = ["operator.settling", "operator.settled"];
 /// Places erasing comes to.
 const PURGE: [&str; 2] = ["purge.deciding", "purge.written"];
 
-/// Places that a daemon which alone owns its store never comes to: the owner of what it finds claimed is always dead.
-pub const SHARED_STORE_ONLY: [&str; 1] = ["recover.resending"];
+/// Places that a daemon comes to only while another one, which owns what it finds claimed, may still be alive. The one that
+/// dies here always finds its own.
+pub const NEIGHBOUR_ONLY: [&str; 1] = ["recover.resending"];
 
 /// How many deaths one house is good for.
 pub const HOUSE_KILLS: u64 = 14;
 
 /// The plans of a campaign: so many deaths, dealt so that every place gets its share.
-pub fn plans(kills: u64, seed: u64) -> Vec<Plan> {
+pub fn plans(kills: u64, seed: u64, postgres: bool) -> Vec<Plan> {
     let mut chance = Chance::of(seed, u64::MAX);
     let mut traffic = Deck::new(&TRAFFIC);
     let mut recovery = Deck::new(&RECOVERY);
@@ -104,6 +107,8 @@ pub fn plans(kills: u64, seed: u64) -> Vec<Plan> {
         left -= quota;
         let mut plan = Plan {
             kills: Vec::new(),
+            // Not where the clock must jump: there it is the server's.
+            shared: postgres && number % 3 == 0 && number % 4 != 2,
             faulty: number % 2 == 1,
             late: number % 4 == 1,
             hasty: number % 4 == 2,
@@ -127,7 +132,11 @@ pub fn plans(kills: u64, seed: u64) -> Vec<Plan> {
         while quota > 0 {
             let mut dealt = match chance.between(0, 9) {
                 0..=4 => {
-                    let point = traffic.next(&mut chance);
+                    let point = match traffic.next(&mut chance) {
+                        // There a write is one statement, and the server's to carry out.
+                        "store.committing" if plan.shared => "store.committed",
+                        point => point,
+                    };
                     vec![Kill::At(point, chance.between(1, most_times(point)))]
                 }
                 5 | 6 => vec![at(chance.one(&LEAVES_A_CLAIM)), at(recovery.next(&mut chance))],
@@ -166,6 +175,7 @@ pub fn top_up(missed: &[&'static str]) -> Plan {
     }
     Plan {
         hasty: !expiry.is_empty(),
+        shared: false,
         faulty: false,
         late: true,
         kills: kills.into_iter().chain(expiry).collect(),

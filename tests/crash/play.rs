@@ -182,8 +182,8 @@ impl Hand<'_> {
         let prepared = match asked {
             Ok(prepared) => prepared,
             Err(refused) => {
-                // Its time ran out while it was being stated; the next look closes it.
-                if refused.reason != "EXPIRED" {
+                // Its time ran out while it was being stated, or confirmation of payee did not answer: it is still open.
+                if !matches!(refused.reason.as_str(), "EXPIRED" | "LAPSED") {
                     self.complain(&format!("prepare was refused: {refused:?}"));
                 }
                 return None;

@@ -3,6 +3,7 @@
 
 use std::process::Command;
 
+use crate::postgres;
 use crate::run::{cargo, output, run as run_command};
 
 /// What the campaign itself needs.
@@ -11,7 +12,8 @@ const FEATURES: &str = "wilco-tests/crash";
 pub fn run(args: &[&str]) -> Result<(), String> {
     run_command(cargo().args(["build", "--workspace", "--bins", "--features", FEATURES]))?;
     failing(FEATURES)?;
-    campaign(args)
+    let server = postgres::ready()?;
+    campaign(&server.url(), args)
 }
 
 /// Builds the daemon that fails: of the whole workspace with the features everything else is built with, so that nothing
@@ -42,13 +44,14 @@ pub fn strace() -> Result<(), String> {
         .ok_or_else(|| "strace was installed and does not run".to_owned())
 }
 
-/// One campaign, with binaries that are built; its last line is the verdict.
-pub fn campaign(args: &[&str]) -> Result<(), String> {
+/// One campaign, with binaries that are built and a PostgreSQL server for its shared houses; its last line is the verdict.
+pub fn campaign(server: &str, args: &[&str]) -> Result<(), String> {
     let here = std::env::current_exe().map_err(|e| format!("where this program is: {e}"))?;
     let campaign = here.with_file_name("wilco-crash");
     run_command(
         Command::new(campaign)
             .args(args)
+            .env("WILCO_TEST_POSTGRES", server)
             .env("WILCO_TEST_BINARIES_ARE_BUILT", "1"),
     )
 }

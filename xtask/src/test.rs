@@ -27,7 +27,7 @@ pub fn run() -> Result<(), String> {
             .env("WILCO_TEST_POSTGRES", server.url())
             .env("WILCO_TEST_BINARIES_ARE_BUILT", "1"),
     )?;
-    crash::campaign(&["--kills", KILLS])?;
+    crash::campaign(&server.url(), &["--kills", KILLS])?;
     println!("\nall tests passed");
     Ok(())
 }

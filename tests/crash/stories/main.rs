@@ -5,6 +5,8 @@
 
 mod full;
 mod locked;
+#[cfg(feature = "postgres")]
+mod onlooker;
 mod order;
 mod paused;
 #[path = "../../it/support.rs"]

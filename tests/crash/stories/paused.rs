@@ -142,7 +142,7 @@ async fn stopped_at_any_moment_each_payment_ends_once() {
 }
 
 /// Whether a process stands still by a signal: proc(5).
-fn stopped(pid: u32) -> bool {
+pub fn stopped(pid: u32) -> bool {
     let Ok(text) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
         return false;
     };

@@ -121,6 +121,7 @@ async fn tries(shared: &Shared, lease: &mut Lease, decide: &Decide, erases: bool
 /// The whole write as one statement.
 async fn at_once(shared: &Shared, db: &mut PgConnection, write: &Sealed, sent: i64) -> Result<Made, Failed> {
     let checked = shared.source.is_the_servers();
+    wilco_failpoint::reach!("store.begun");
     let (made, now) = statement(shared, db, write, checked).await?;
     shared.source.locked(sent, write.at, now);
     if matches!(made, Made::Yes) {
@@ -341,6 +342,7 @@ fn passes_a_reversal_on(write: &Sealed) -> bool {
 }
 
 fn done(shared: &Shared, write: Sealed) -> Written {
+    wilco_failpoint::reach!("store.committed");
     shared.counters.writes.fetch_add(1, Ordering::Relaxed);
     shared.conns.heard(true);
     shared.hints.tell(write.acts.iter().map(|a| a.act_id));
