@@ -30,8 +30,8 @@ pub fn make(house: &House, server: Option<&Server>, of_each: i64) -> Result<(), 
     if of_each < 2 {
         return Ok(());
     }
-    // Ids in the past, so that what comes later is later.
-    let base = Wall.now().0 / 1000 - of_each;
+    // As if they had come before what is there and what comes later: an hour ago, one each millisecond.
+    let base = Wall.now().0 / 1000 - 3_600_000 - of_each;
     match (house.database(), server) {
         (Some(url), Some(server)) => postgres(url, server, base, of_each),
         _ => sqlite(house, base, of_each).map_err(|e| format!("copies of acts: {e}")),
