@@ -57,8 +57,9 @@ struct Log {
 
 #[derive(Default)]
 struct State {
-    /// What is still to be written, from this place of the file on.
+    /// What is still to be written, from this place of the file on; and a buffer for what comes while it is.
     buffer: Vec<u8>,
+    spare: Vec<u8>,
     at: usize,
     /// How many records came, and how many of them are durable.
     came: u64,
@@ -121,7 +122,8 @@ impl Log {
 
     fn flush<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         state.flushing = true;
-        let (records, came) = (std::mem::take(&mut state.buffer), state.came);
+        let spare = std::mem::take(&mut state.spare);
+        let (mut records, came) = (std::mem::replace(&mut state.buffer, spare), state.came);
         if state.at + records.len() > FILE_BYTES {
             state.at = 0;
         }
@@ -137,6 +139,8 @@ impl Log {
             Ok(()) => state.durable = came,
             Err(e) => state.failed = Some(format!("the log cannot be flushed: {e}")),
         }
+        records.clear();
+        state.spare = records;
         state.flushing = false;
         self.flushed.notify_all();
         state

@@ -8,6 +8,7 @@ use wilco_core::{Act, Change, Clock, Expect, Stage};
 use wilco_store::Keeper;
 
 use crate::Plan;
+use crate::copies;
 use crate::daemon::{House, Setup};
 use crate::limits;
 use crate::lines::FIRST_ID;
@@ -24,10 +25,9 @@ const CALLERS: usize = 16;
 const RATE: f64 = 0.85;
 const TAIL: f64 = 1.5;
 
-/// Acts of one write, and how many writes at once, when a store is filled.
+/// Acts of one write when a store is filled.
 const AT_ONCE: u64 = 250;
-const WRITERS: u64 = 4;
-/// Over how many threads they are spread.
+/// Over how many threads they are spread; so many are made one by one, and all others are copies.
 const THREADS: u64 = 1000;
 
 /// The figures beside so many open acts.
@@ -134,9 +134,11 @@ impl Row {
         house.start().await?.stop().await?;
         let begun = Instant::now();
         let keeper = limits::keeper(house.folder(), house.database()).await?;
-        let filled = fill(&keeper, acts, &key_id(&house)?).await;
+        let filled = fill(&keeper, acts.min(THREADS), &key_id(&house)?).await;
         keeper.close().await;
         filled?;
+        let of_each = i64::try_from(acts / THREADS).map_err(|e| e.to_string())?;
+        copies::make(&house, server, of_each)?;
         let filled_s = begun.elapsed().as_secs_f64();
         let daemon = house.start().await?;
         Ok(Row {
@@ -162,24 +164,14 @@ fn key_id(house: &House) -> Result<String, String> {
         .ok_or_else(|| format!("{} holds no key", path.display()))
 }
 
-/// Puts so many prepared acts in a store, as the daemon would have written them.
+/// Puts so many prepared acts in a store, through its keeper, as the daemon would have written them.
 async fn fill(keeper: &Arc<dyn Keeper>, acts: u64, key_id: &str) -> Result<(), String> {
     let life = Arc::new(open_until_tomorrow(template::record("20261002").await?, key_id));
-    let mut tasks = tokio::task::JoinSet::new();
-    for writer in 0..WRITERS {
-        let (keeper, life) = (Arc::clone(keeper), Arc::clone(&life));
-        tasks.spawn(async move {
-            let mut from = writer * AT_ONCE;
-            while from < acts {
-                let these = from..(from + AT_ONCE).min(acts);
-                write(&keeper, &life, these).await?;
-                from += WRITERS * AT_ONCE;
-            }
-            Ok::<_, String>(())
-        });
-    }
-    while let Some(ended) = tasks.join_next().await {
-        ended.map_err(|e| e.to_string())??;
+    let mut from = 0;
+    while from < acts {
+        let to = (from + AT_ONCE).min(acts);
+        write(keeper, &life, from..to).await?;
+        from = to;
     }
     let counts = keeper.counts().await.map_err(|e| e.to_string())?;
     let there: u64 = counts.iter().map(|(_, count)| count).sum();
@@ -200,22 +192,17 @@ async fn write(keeper: &Arc<dyn Keeper>, life: &Arc<Life>, acts: std::ops::Range
     }
 }
 
+/// The first act of the `n`th thread.
 fn change(life: &Life, n: u64) -> Change {
-    let id = FIRST_ID + 2 * (n / THREADS);
-    let thread = format!("open-{:03}", n % THREADS);
-    let mut act = fresh(&life.prepared.act, &thread, id);
+    let mut act = fresh(&life.prepared.act, &format!("open-{n:03}"), FIRST_ID);
     let hash = hash_of(act.act_id);
     for token in &mut act.tokens {
         token.hash.clone_from(&hash);
     }
-    let mut entries = life.prepared.entries.clone();
-    for name in entries.iter_mut().filter_map(|e| e.message_id.as_mut()) {
-        *name = name.replacen(&FIRST_ID.to_string(), &id.to_string(), 1);
-    }
     Change {
         expect: Expect::Absent,
         act,
-        entries,
+        entries: life.prepared.entries.clone(),
         unless_twin: None,
     }
 }

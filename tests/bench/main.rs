@@ -22,6 +22,7 @@
 //! missed is a figure like any other.
 
 mod checks;
+mod copies;
 mod daemon;
 mod disk;
 mod echo;

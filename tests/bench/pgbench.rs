@@ -39,10 +39,10 @@ impl Server {
             programs,
             folder: Folder::new("pgbench")?,
         };
-        server.psql("postgres", "CREATE DATABASE pgbench")?;
+        server.ask("postgres", "CREATE DATABASE pgbench")?;
         let table = "CREATE TABLE cycle (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, state INT NOT NULL, \
                      body TEXT NOT NULL)";
-        server.psql("pgbench", table)?;
+        server.ask("pgbench", table)?;
         let script = server.folder.path().join("cycle.sql");
         std::fs::write(&script, cycle()).map_err(|e| format!("{}: {e}", script.display()))?;
         Ok(Some(server))
@@ -50,7 +50,7 @@ impl Server {
 
     /// The address of a new database.
     pub fn database(&self, name: &str) -> Result<String, String> {
-        self.psql("postgres", &format!("CREATE DATABASE {name}"))?;
+        self.ask("postgres", &format!("CREATE DATABASE {name}"))?;
         Ok(self.cluster.url().replacen("/postgres?", &format!("/{name}?"), 1))
     }
 
@@ -101,14 +101,16 @@ impl Server {
         command
     }
 
-    fn psql(&self, database: &str, statement: &str) -> Result<(), String> {
+    /// What a database (its name, or its address) answers.
+    pub fn ask(&self, database: &str, statements: &str) -> Result<String, String> {
         let out = self
             .program("psql")
-            .args(["-X", "-q", "-d", database, "-c", statement])
+            .args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"])
+            .args(["-d", database, "-c", statements])
             .output();
         let out = out.map_err(|e| format!("psql: {e}"))?;
         match out.status.success() {
-            true => Ok(()),
+            true => Ok(String::from_utf8_lossy(&out.stdout).into_owned()),
             false => Err(format!("psql: {}", String::from_utf8_lossy(&out.stderr))),
         }
     }
