@@ -219,4 +219,25 @@ mod tests {
         };
         assert_eq!(refused(&wrong, "duty", false), Reason::Held);
     }
+
+    #[test]
+    fn a_release_is_spent_once_the_values_it_was_given_for_are_others() {
+        let profiles = profiles();
+        let mut act = Act {
+            released_by: Some("duty".into()),
+            ..a_prepared_act()
+        };
+        let frozen = an_offer().frozen;
+        act.likeness = crate::prepare::likeness(&profiles, &act.handoff, &frozen);
+        let mut same = act.clone();
+        crate::prepare::liken(&profiles, &mut same, &frozen);
+        assert_eq!(same.released_by.as_deref(), Some("duty"));
+        let mut other = frozen;
+        for value in other.values.iter_mut().filter(|v| v.slot == "acct") {
+            value.value = "20-00-00/00000001".into();
+        }
+        crate::prepare::liken(&profiles, &mut act, &other);
+        assert_eq!(act.released_by, None);
+        assert!(act.likeness.is_some() && act.likeness != same.likeness);
+    }
 }

@@ -190,7 +190,7 @@ async fn a_full_queue_says_so() {
     options.queue = 2;
     let keeper = SqliteKeeper::open(options).await.expect("the folder opens");
     let at = keeper.now();
-    let writers = (1..=5).map(|n| {
+    let writers = (1..=500).map(|n| {
         let change = sample::insert(sample::prepared(n, at));
         keeper.write(wilco_store::suite::fixed(vec![change]))
     });
@@ -202,7 +202,12 @@ async fn a_full_queue_says_so() {
     let advanced = answers
         .iter()
         .filter(|a| matches!(a, Ok(Written::Advanced { .. })));
-    assert_eq!((busy, advanced.count()), (3, 2));
+    // How many find room depends on how quick the writer is: but each is told the truth, and no more than fit are kept.
+    let advanced = advanced.count();
+    assert!(busy > 0 && advanced > 0, "{busy} busy, {advanced} written");
+    assert_eq!(busy + advanced, 500);
+    let kept = keeper.counts().await.expect("counts");
+    assert_eq!(kept.iter().map(|(_, n)| *n).sum::<u64>(), advanced as u64);
     keeper.close().await;
 }
 

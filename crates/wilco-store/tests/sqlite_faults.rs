@@ -83,6 +83,7 @@ impl Scene {
 
     /// Writes the batch and holds each answer against the file, read by a connection of its own.
     async fn write(&self, batch: Vec<Vec<Change>>) -> Vec<Told> {
+        self.keeper.fail(Fault::Gathers(batch.len()));
         let answers = join_all(batch.iter().cloned().map(|b| self.keeper.write(fixed(b)))).await;
         let mut told = Vec::new();
         for (changes, answer) in batch.iter().zip(answers) {

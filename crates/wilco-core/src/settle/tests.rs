@@ -960,3 +960,84 @@ fn what_the_counterparty_refused_in_words_needs_no_audit() {
     };
     assert_eq!(apply(&an_executing_act(), &news, 20).due_at(), None);
 }
+
+// ---- what a former owner reported
+
+/// Reported as done by `there.1`, after `here.1` took the act over.
+fn reported() -> Act {
+    let act = kept(&taken_from_there(), &News::Executed(shown())).act;
+    assert_eq!(progress(&act).heard, Some(shown()));
+    Act { version: 9, ..act }
+}
+
+#[test]
+fn what_a_former_owner_reported_is_never_absent_and_no_person_says_it_was_not_done() {
+    let mut act = reported();
+    for second in [200, 400, 4_000] {
+        act = apply(&act, &absent(second), second);
+        assert_eq!(act.state(), State::InDoubt, "at {second}");
+    }
+    let refused = word_on(&act, false, 10_000).expect_err("it was done");
+    assert!(refused.text.contains("bank-1"), "{}", refused.text);
+    let word = Word {
+        done: true,
+        evidence: "seen",
+        operator: "duty",
+        owner_dead: false,
+    };
+    let settled = settled_by_operator(&profiles(), &act, &a_contract(), &word, at(10_000)).expect("settled");
+    assert_eq!(settled.act.state(), State::Done);
+    assert_eq!(
+        closed_of(&settled).receipt,
+        shown().receipt,
+        "with what the counterparty showed"
+    );
+}
+
+fn another() -> Executed {
+    Executed {
+        receipt: Some("bank-2".into()),
+        ..shown()
+    }
+}
+
+#[test]
+fn two_receipts_are_two_orders_and_call_a_person() {
+    let done = apply(&an_executing_act(), &News::Executed(shown()), 20);
+    for news in [News::Executed(another()), News::Accepted(another())] {
+        assert!(contradicts(&done, &news, &stale()));
+        assert_eq!(
+            closed_of(&kept(&done, &news)).verdict,
+            Some(Verdict::Contradicted)
+        );
+    }
+    assert!(!contradicts(&done, &News::Executed(shown()), &stale()));
+    // Heard of both before it was settled.
+    let both = kept(&reported(), &News::Executed(another())).act;
+    assert_eq!(progress(&both).heard, Some(shown()), "the first is kept");
+    let settled = news_at(&both, &News::Executed(shown()), 120);
+    let closed = closed_of(&settled);
+    assert_eq!(closed.verdict, Some(Verdict::Contradicted));
+    assert!(
+        closed.notes.iter().any(|n| n.contains("bank-2")),
+        "{:?}",
+        closed.notes
+    );
+}
+
+#[test]
+fn a_look_again_that_nobody_answers_does_not_count() {
+    let failed = apply(&apply(&over(), &absent(21), 21), &absent(81), 81);
+    let mut act = failed;
+    for _ in 0..40 {
+        let due = act.due_at().expect("looked at again");
+        act = audited(&act, &a_contract(), false, due).expect("under audit").act;
+    }
+    let looks = act.closed().and_then(|c| c.audit).map(|a| a.looks);
+    assert_eq!(looks, Some(0));
+    let month = at(81).plus_seconds(31 * 86_400);
+    let given_up = audited(&act, &a_contract(), false, month)
+        .expect("under audit")
+        .act;
+    assert_eq!(given_up.due_at(), None, "but not for ever");
+}

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use reqwest::{RequestBuilder, StatusCode};
 use serde_json::{Value, json};
-use wilco_lab::{LabError, DEFAULT_TOKEN, Lab, LabOptions};
+use wilco_lab::{DEFAULT_TOKEN, Lab, LabError, LabOptions};
 
 pub const CONSENTS: &str = "/open-banking/v3.1/pisp/domestic-payment-consents";
 pub const PAYMENTS: &str = "/open-banking/v3.1/pisp/domestic-payments";

@@ -10,6 +10,8 @@ pub enum Fault {
     CommitAnswerLost,
     /// This runs on the writing connection before the batch's own statements.
     Runs(&'static str),
+    /// The batch begins once so many writes are waiting, so that they are one.
+    Gathers(usize),
     /// The file cannot be opened again after the batch went wrong, until that is said to be over.
     ReopenFails,
 }
@@ -48,6 +50,14 @@ impl Faults {
         })
     }
 
+    pub(super) fn gathers(&self) -> usize {
+        self.take(|f| match f {
+            Fault::Gathers(writes) => Some(*writes),
+            _ => None,
+        })
+        .unwrap_or(0)
+    }
+
     pub(super) fn reopen_fails(&self) -> bool {
         self.locked().contains(&Fault::ReopenFails)
     }
@@ -76,6 +86,10 @@ impl Faults {
 #[cfg(not(feature = "suite"))]
 #[allow(clippy::unused_self)]
 impl Faults {
+    pub(super) fn gathers(&self) -> usize {
+        0
+    }
+
     pub(super) fn commit_fails(&self) -> bool {
         false
     }

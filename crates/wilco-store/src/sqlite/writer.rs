@@ -19,6 +19,7 @@ use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use rusqlite::{Error, ffi};
 use tokio::sync::{mpsc, oneshot};
@@ -139,6 +140,10 @@ impl Writer {
                     Some(job) => self.waiting.push_back(job),
                     None => break,
                 }
+            }
+            let together = self.shared.faults.gathers();
+            while self.waiting.len() + self.queue.len() < together {
+                tokio::time::sleep(Duration::from_millis(1)).await;
             }
             if let Some(why) = self.shared.stopped() {
                 for job in self.waiting.drain(..) {

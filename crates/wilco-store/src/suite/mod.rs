@@ -59,6 +59,7 @@ macro_rules! keeper_suite {
             concurrent::one_of_many_handoffs_with_an_id_wins,
             concurrent::refused_writers_touch_no_other,
             twins::a_twin_counts_in_the_states_asked_for,
+            twins::a_failed_act_that_turned_out_done_is_a_twin,
             twins::a_twin_counts_within_the_span,
             twins::only_what_is_alike_is_a_twin,
             twins::a_twin_that_was_undone_does_not_count,

@@ -2,7 +2,7 @@
 
 use futures::future::join_all;
 use wilco_core::write::{Taken, TwinGuard};
-use wilco_core::{Act, Change, State, Timestamp, Written};
+use wilco_core::{Act, Change, Stage, State, Timestamp, Verdict, Written};
 
 use super::hand::HandClock;
 use super::writes::in_state;
@@ -42,6 +42,35 @@ pub async fn a_twin_counts_in_the_states_asked_for(keeper: &dyn Keeper, _: &Hand
         };
         let change = guarded(sample::prepared(100, twin.created_at), guard);
         assert_eq!(twin_of(keeper, change).await, Some(twin));
+    }
+}
+
+/// What was closed as failed and turned out to be done counts wherever done acts do, and only there.
+pub async fn a_failed_act_that_turned_out_done_is_a_twin(keeper: &dyn Keeper, _: &HandClock) {
+    for (n, verdict) in [(1, Some(Verdict::Contradicted)), (2, None)] {
+        let likeness = format!("{n:064}");
+        let alike = likeness.clone();
+        let failed = advance(keeper, move |at| {
+            let mut act = in_state(sample::prepared(n, at), State::Failed, at);
+            // A sender's words that look like a verdict are none.
+            act.handoff.item = "\"verdict\":\"contradicted\"".to_owned();
+            if let Stage::Failed(closed) = &mut act.stage {
+                closed.verdict = verdict;
+                closed.notes = vec!["\"verdict\":\"contradicted\"".to_owned()];
+            }
+            vec![sample::insert(like(act, &alike))]
+        })
+        .await
+        .remove(0);
+        for (asked, counts) in [(State::Done, true), (State::Executing, false)] {
+            let guard = TwinGuard {
+                likeness: likeness.clone(),
+                ..guard(Timestamp(i64::MIN), &[asked])
+            };
+            let change = guarded(sample::prepared(100, failed.created_at), guard);
+            let wanted = (verdict.is_some() && counts).then(|| failed.clone());
+            assert_eq!(twin_of(keeper, change).await, wanted, "{verdict:?} {asked:?}");
+        }
     }
 }
 
