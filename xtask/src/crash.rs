@@ -37,7 +37,10 @@ pub fn strace() -> Result<(), String> {
         return Ok(());
     }
     println!("installing strace, to see in which order the daemon flushes and sends");
-    run_command(Command::new("apt-get").args(["install", "-y", "--no-install-recommends", "strace"]))
+    run_command(Command::new("apt-get").args(["-q", "update"]))
+        .and_then(|()| {
+            run_command(Command::new("apt-get").args(["install", "-y", "--no-install-recommends", "strace"]))
+        })
         .map_err(|e| format!("the crash tests need strace: {e}"))?;
     there()
         .then_some(())
