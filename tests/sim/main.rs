@@ -14,6 +14,9 @@
 //! ```
 //!
 //! `WILCO_SIM_FRESH=20` runs so many fresh seeds; `WILCO_SIM_LOG=FILE` keeps the event log of the run.
+//!
+//! `WILCO_SIM_FAR_FORWARD=1` sets the store's clock forward by more than a settle window: the time between two lookups is
+//! read off that clock, so absence may then be concluded too early. It shows that limit and is not run by default.
 
 mod chance;
 mod chaos;
