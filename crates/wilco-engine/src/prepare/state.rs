@@ -147,7 +147,10 @@ pub(super) async fn store(
             Ok(None)
         }
         Err(refusal) => {
-            lost(engine);
+            // What the store may have written all the same keeps what was placed for it.
+            if refusal.reason != Reason::StoreDown {
+                lost(engine);
+            }
             Err(refusal)
         }
     }

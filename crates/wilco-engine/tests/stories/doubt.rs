@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use wilco_adapter::{Found, Report};
-use wilco_core::contract::LookupBy;
+use wilco_core::contract::{Identity, LookupBy};
 use wilco_core::{Act, Reason, State, Verdict};
 use wilco_engine::CommitRequest;
 
@@ -279,7 +279,7 @@ async fn a_store_that_fails_at_the_outcome_tells_doubt_and_recovery_finds_the_tr
     assert_eq!(told.reply, "", "done is said only once it is durable");
     assert_ne!(told.act.state(), State::Done);
     assert_eq!(house.bank().landed(prepared.act.act_id), 1);
-    // The execution gives up writing after a while; then recovery takes over.
+    // The execution goes on trying to write, and leaves the act to nobody meanwhile.
     house.clock().advance(40);
     settle_down().await;
     house.keeper().heal();
@@ -294,6 +294,46 @@ async fn a_store_that_fails_at_the_outcome_tells_doubt_and_recovery_finds_the_tr
     );
     assert_eq!(house.bank().sendings(prepared.act.act_id), 1);
     house.assert_thread_is_sound().await;
+}
+
+/// A counterparty that cannot be asked: what became of the call is known to this process alone.
+#[tokio::test(start_paused = true)]
+async fn an_outcome_is_not_given_up_while_the_store_is_away() {
+    let house = house().await;
+    {
+        let mut contract = locked(&house.bank().contract);
+        (contract.identity, contract.lookup) = (Identity::None, LookupBy::None);
+    }
+    let prepared = house.prepare(&ho(1)).await;
+    house.keeper().fail(Fault {
+        state: State::Done,
+        times: 40,
+        written: false,
+    });
+    let told = house.commit(brief(yes(&prepared, 2))).await;
+    assert_eq!(told.reply, "");
+    tokio::time::sleep(Duration::from_secs(240)).await;
+    let done = house.until(prepared.act.act_id, State::Done).await;
+    assert_eq!(done.closed().and_then(|c| c.verdict), Some(Verdict::Match));
+    assert_eq!(locked(&house.bank().looked).len(), 0);
+    assert_eq!(house.bank().sendings(prepared.act.act_id), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_statement_written_though_the_store_denied_it_keeps_what_was_placed_for_it() {
+    let house = house().await;
+    house.keeper().fail(Fault {
+        state: State::Prepared,
+        times: 1,
+        written: true,
+    });
+    let refused = house.try_prepare(&ho(1)).await.expect_err("unknown");
+    assert_eq!(refused.reason, Reason::StoreDown);
+    settle_down().await;
+    assert_eq!(*locked(&house.bank().released), []);
+    let prepared = house.prepare(&ho(1)).await;
+    assert!(prepared.replayed);
+    assert_eq!(house.commit(yes(&prepared, 2)).await.act.state(), State::Done);
 }
 
 #[tokio::test(start_paused = true)]
