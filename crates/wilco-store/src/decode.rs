@@ -123,8 +123,14 @@ pub(crate) fn thread_line(row: &impl Columns) -> Result<ThreadLine, StoreError> 
     })
 }
 
-/// A state and how many acts stand in it.
-pub(crate) fn count(row: &impl Columns) -> Result<(State, u64), StoreError> {
+/// How many acts stand in each state, from the states that have some.
+pub(crate) fn counts<C: Columns>(rows: &[C]) -> Result<Vec<(State, u64)>, StoreError> {
+    let found: Vec<_> = rows.iter().map(count).collect::<Result<_, _>>()?;
+    let count = |state| found.iter().find(|(s, _)| *s == state).map_or(0, |(_, n)| *n);
+    Ok(State::ALL.into_iter().map(|s| (s, count(s))).collect())
+}
+
+fn count(row: &impl Columns) -> Result<(State, u64), StoreError> {
     let at = At {
         table: "acts",
         column: "state",

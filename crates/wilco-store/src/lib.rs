@@ -22,6 +22,7 @@ mod seen;
 pub mod sqlite;
 #[cfg(feature = "suite")]
 pub mod suite;
+mod tally;
 mod walk;
 
 pub use memory::MemoryKeeper;

@@ -190,3 +190,18 @@ pub enum StoreError {
     #[error("{0}")]
     Refuse(String),
 }
+
+impl StoreError {
+    pub(crate) fn closed() -> StoreError {
+        StoreError::Down("it was closed".to_owned())
+    }
+}
+
+pub(crate) fn down(error: impl std::fmt::Display) -> StoreError {
+    StoreError::Down(error.to_string())
+}
+
+// Nothing panics while it holds one of these locks, and what they guard is replaced whole.
+pub(crate) fn locked<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

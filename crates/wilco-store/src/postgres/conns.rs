@@ -123,7 +123,7 @@ impl Conns {
         let place = tokio::time::timeout(self.wait, Arc::clone(&self.room).acquire_owned()).await;
         let place = place
             .map_err(|_| StoreError::Busy)?
-            .map_err(|_| super::closed())?;
+            .map_err(|_| StoreError::closed())?;
         let idle = super::locked(&self.idle).pop();
         let line = match idle {
             Some(line) => line,

@@ -21,10 +21,9 @@ mod sql;
 mod ticker;
 mod write;
 
-use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -38,9 +37,11 @@ use self::clock::{Estimate, Source};
 use self::conns::Conns;
 use self::faults::Faults;
 use self::hints::Hints;
+use crate::StoreError;
 use crate::clock::StoreClock;
 use crate::judge::{Sealed, sealed};
-use crate::{Counters, StoreError};
+use crate::port::locked;
+use crate::tally::Tally;
 
 /// How a database is opened.
 #[derive(Clone)]
@@ -107,14 +108,6 @@ struct Shared {
     doubt: Duration,
 }
 
-#[derive(Default)]
-struct Tally {
-    writes: AtomicU64,
-    flushes: AtomicU64,
-    refused: AtomicU64,
-    unknown: AtomicU64,
-}
-
 impl PostgresKeeper {
     /// Connects, brings the tables up to date and starts to note the clock. Must be called inside a tokio runtime.
     ///
@@ -163,16 +156,6 @@ impl PostgresKeeper {
         self.shared.hints.close();
         self.shared.conns.close().await;
     }
-
-    fn tally(&self) -> Counters {
-        let tally = &self.shared.counters;
-        Counters {
-            writes: tally.writes.load(Ordering::Relaxed),
-            flushes: tally.flushes.load(Ordering::Relaxed),
-            refused: tally.refused.load(Ordering::Relaxed),
-            unknown: tally.unknown.load(Ordering::Relaxed),
-        }
-    }
 }
 
 impl Shared {
@@ -194,7 +177,7 @@ impl Shared {
 
     fn is_open(&self) -> Result<(), StoreError> {
         if self.closed.load(Ordering::Acquire) {
-            Err(closed())
+            Err(StoreError::closed())
         } else {
             Ok(())
         }
@@ -226,19 +209,6 @@ fn newest(options: &PostgresOptions) -> i64 {
 #[cfg(not(feature = "suite"))]
 fn newest(_: &PostgresOptions) -> i64 {
     open::NEWEST
-}
-
-fn closed() -> StoreError {
-    StoreError::Down("it was closed".to_owned())
-}
-
-fn down(error: impl Display) -> StoreError {
-    StoreError::Down(error.to_string())
-}
-
-// Nothing panics while it holds one of these locks, and what they guard is replaced whole.
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(all(test, feature = "postgres-tests"))]

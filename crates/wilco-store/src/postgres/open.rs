@@ -9,9 +9,10 @@ use sqlx::PgConnection;
 use wilco_core::Timestamp;
 use wilco_core::journal::sha256_hex;
 
-use super::{down, sql};
+use super::sql;
 use crate::StoreError;
 use crate::decode::{self, Columns};
+use crate::port::down;
 use crate::record::At;
 
 /// A migration.

@@ -3,27 +3,24 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures::future::join_all;
 use sqlx::Postgres;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use tokio::sync::broadcast;
 use wilco_core::journal::Row;
 use wilco_core::write::Decide;
-use wilco_core::{Act, ActId, State, Timestamp, Written, purge};
+use wilco_core::{Act, ActId, State, Timestamp, Written};
 
-use super::{PostgresKeeper, Shared, down, sql, write};
+use super::{PostgresKeeper, Shared, sql, write};
 use crate::decode;
-use crate::erase;
+use crate::erase::{self, Erases};
 use crate::page::{self, Place};
+use crate::port::down;
 use crate::record::At;
 use crate::walk::{Walk, Way};
 use crate::{Counters, Filter, Keeper, Page, Purged, StoreError, ThreadLine};
 
 type Asked = Query<'static, Postgres, PgArguments>;
-
-/// How many erasures are under way at once: each takes a connection from the others.
-const AT_ONCE: usize = 4;
 
 #[async_trait]
 impl Keeper for PostgresKeeper {
@@ -151,29 +148,11 @@ impl Keeper for PostgresKeeper {
 
     async fn counts(&self) -> Result<Vec<(State, u64)>, StoreError> {
         let rows = self.rows(|| sqlx::query(sql::COUNTS)).await?;
-        let found: Vec<_> = rows.iter().map(decode::count).collect::<Result<_, _>>()?;
-        let count = |state| found.iter().find(|(s, _)| *s == state).map_or(0, |(_, n)| *n);
-        Ok(State::ALL.into_iter().map(|s| (s, count(s))).collect())
+        decode::counts(&rows)
     }
 
     async fn purge(&self, older_than: Timestamp, limit: u32) -> Result<Purged, StoreError> {
-        let size = page::size(limit) as usize;
-        let mut old = self.old(older_than, size + 1).await?;
-        let mut done = Purged {
-            more: old.len() > size,
-            ..Purged::default()
-        };
-        old.truncate(size);
-        while !old.is_empty() {
-            let some: Vec<Act> = old.drain(..old.len().min(AT_ONCE)).collect();
-            let writes = some
-                .into_iter()
-                .map(|act| self.write_in_its_task(erase::decision(act, older_than), true));
-            for written in join_all(writes).await {
-                erase::count(&mut done, written)?;
-            }
-        }
-        Ok(done)
+        erase::round(self, older_than, limit).await
     }
 
     fn changes(&self) -> Option<broadcast::Receiver<ActId>> {
@@ -193,7 +172,7 @@ impl Keeper for PostgresKeeper {
     }
 
     fn counters(&self) -> Counters {
-        self.tally()
+        self.shared.counters.read()
     }
 
     fn healthy(&self) -> bool {
@@ -209,6 +188,28 @@ impl Keeper for PostgresKeeper {
 
     async fn close(&self) {
         self.shut().await;
+    }
+}
+
+#[async_trait]
+impl Erases for PostgresKeeper {
+    // Each takes a connection from the others.
+    const AT_ONCE: usize = 4;
+
+    async fn old_after(&self, older_than: Timestamp, after: &(i64, String)) -> Result<Vec<Act>, StoreError> {
+        let (at, id) = after.clone();
+        self.many(move || {
+            sqlx::query(sql::OLD)
+                .bind(older_than.0)
+                .bind(at)
+                .bind(id.clone())
+                .bind(i64::from(page::MOST))
+        })
+        .await
+    }
+
+    async fn erase(&self, decide: Decide) -> Result<Written, StoreError> {
+        self.write_in_its_task(decide, true).await
     }
 }
 
@@ -230,29 +231,6 @@ impl PostgresKeeper {
         let latest = acts.iter().map(|act| act.updated_at).max();
         latest.into_iter().for_each(|at| self.shared.clock.saw(at));
         Ok(acts)
-    }
-
-    /// The oldest acts whose texts may be erased, at most so many. Those that are kept for a person are passed over; there
-    /// are few of them.
-    async fn old(&self, older_than: Timestamp, most: usize) -> Result<Vec<Act>, StoreError> {
-        let mut old = Vec::new();
-        let mut after = (i64::MIN, String::new());
-        while old.len() < most {
-            let (at, id) = after.clone();
-            let asked = move || {
-                sqlx::query(sql::OLD)
-                    .bind(older_than.0)
-                    .bind(at)
-                    .bind(id.clone())
-                    .bind(i64::from(page::MOST))
-            };
-            let acts = self.many(asked).await?;
-            let Some(last) = acts.last() else { break };
-            after = (last.updated_at.0, last.act_id.to_string());
-            old.extend(acts.into_iter().filter(|a| purge::erasable_since(a).is_some()));
-        }
-        old.truncate(most);
-        Ok(old)
     }
 
     /// The rows that answer a question, which is asked in a task that nobody can cancel.

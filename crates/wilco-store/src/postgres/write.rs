@@ -21,10 +21,11 @@ use wilco_core::{Expect, Written};
 
 use super::conns::{Lease, forgets};
 use super::doubt::{self, Found};
-use super::{Shared, down, parcel, sql};
+use super::{Shared, parcel, sql};
 use crate::StoreError;
 use crate::decode::Columns;
 use crate::judge::{Earlier, Findings, Judged, Sealed, judge};
+use crate::port::down;
 use crate::seen::{Seen, Wanted};
 
 /// How often a write is begun anew before its caller is told to come again. Each time somebody else got on.

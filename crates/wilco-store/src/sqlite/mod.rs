@@ -13,11 +13,9 @@ mod sql;
 mod writer;
 
 use std::collections::VecDeque;
-use std::fmt::Display;
 use std::fs::File;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use sqlx::Connection;
 use sqlx::sqlite::SqlitePool;
@@ -32,8 +30,10 @@ pub use faults::Fault;
 use self::faults::Faults;
 use self::line::WriteConnection;
 use self::writer::{Job, Writer};
+use crate::StoreError;
 use crate::clock::StoreClock;
-use crate::{Counters, StoreError};
+use crate::port::{down, locked};
+use crate::tally::Tally;
 
 /// How a folder is opened.
 #[derive(Clone)]
@@ -85,14 +85,6 @@ struct Stopped {
     why: String,
     /// Whether it is so until the end of the process.
     for_good: bool,
-}
-
-#[derive(Default)]
-struct Tally {
-    writes: AtomicU64,
-    flushes: AtomicU64,
-    refused: AtomicU64,
-    unknown: AtomicU64,
 }
 
 impl SqliteKeeper {
@@ -176,12 +168,12 @@ impl SqliteKeeper {
                 erases,
                 answer,
             }),
-            None => return Err(closed()),
+            None => return Err(StoreError::closed()),
         };
         match sent {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => return Err(StoreError::Busy),
-            Err(TrySendError::Closed(_)) => return Err(closed()),
+            Err(TrySendError::Closed(_)) => return Err(StoreError::closed()),
         }
         let lost = || StoreError::Unknown("the writer ended before it answered".to_owned());
         answered.await.unwrap_or_else(|_| Err(lost()))
@@ -198,16 +190,6 @@ impl SqliteKeeper {
         }
         self.readers.close().await;
         drop(locked(&self.lock).take());
-    }
-
-    fn tally(&self) -> Counters {
-        let tally = &self.shared.counters;
-        Counters {
-            writes: tally.writes.load(Ordering::Relaxed),
-            flushes: tally.flushes.load(Ordering::Relaxed),
-            refused: tally.refused.load(Ordering::Relaxed),
-            unknown: tally.unknown.load(Ordering::Relaxed),
-        }
     }
 }
 
@@ -240,19 +222,6 @@ impl Shared {
     fn resume(&self) {
         locked(&self.stopped).take_if(|stopped| !stopped.for_good);
     }
-}
-
-fn closed() -> StoreError {
-    StoreError::Down("it was closed".to_owned())
-}
-
-fn down(error: impl Display) -> StoreError {
-    StoreError::Down(error.to_string())
-}
-
-// Nothing panics while it holds one of these locks, and what they guard is replaced whole.
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The texts of the migrations, for the test that compares them with the other database's.

@@ -120,7 +120,7 @@ pub(super) async fn highest(db: &mut SqliteConnection) -> Result<Timestamp, Stor
     let found: Option<i64> = sqlx::query_scalar(sql::HIGHEST)
         .fetch_optional(db)
         .await
-        .map_err(super::down)?;
+        .map_err(crate::port::down)?;
     let at = At {
         table: "clock",
         column: "highest",

@@ -1,18 +1,18 @@
 //! The port, on SQLite. Reading walks an index for every question, and never the whole table.
 
 use async_trait::async_trait;
-use futures::future::join_all;
 use sqlx::Sqlite;
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use wilco_core::journal::Row;
 use wilco_core::write::Decide;
-use wilco_core::{Act, ActId, State, Timestamp, Written, purge};
+use wilco_core::{Act, ActId, State, Timestamp, Written};
 
-use super::{SqliteKeeper, down, locked, sql};
+use super::{SqliteKeeper, sql};
 use crate::decode;
-use crate::erase::{self, AT_ONCE};
+use crate::erase::{self, Erases};
 use crate::page::{self, Place};
+use crate::port::{down, locked};
 use crate::record::At;
 use crate::walk::{Walk, Way};
 use crate::{Counters, Filter, Keeper, Page, Purged, StoreError, ThreadLine};
@@ -125,29 +125,11 @@ impl Keeper for SqliteKeeper {
     async fn counts(&self) -> Result<Vec<(State, u64)>, StoreError> {
         let rows = sqlx::query(sql::COUNTS).fetch_all(&self.readers).await;
         let rows = rows.map_err(down)?;
-        let found: Vec<_> = rows.iter().map(decode::count).collect::<Result<_, _>>()?;
-        let count = |state| found.iter().find(|(s, _)| *s == state).map_or(0, |(_, n)| *n);
-        Ok(State::ALL.into_iter().map(|s| (s, count(s))).collect())
+        decode::counts(&rows)
     }
 
     async fn purge(&self, older_than: Timestamp, limit: u32) -> Result<Purged, StoreError> {
-        let size = page::size(limit) as usize;
-        let mut old = self.old(older_than, size + 1).await?;
-        let mut done = Purged {
-            more: old.len() > size,
-            ..Purged::default()
-        };
-        old.truncate(size);
-        while !old.is_empty() {
-            let some: Vec<Act> = old.drain(..old.len().min(AT_ONCE)).collect();
-            let writes = some
-                .into_iter()
-                .map(|act| self.enqueue(erase::decision(act, older_than), true));
-            for written in join_all(writes).await {
-                erase::count(&mut done, written)?;
-            }
-        }
-        Ok(done)
+        erase::round(self, older_than, limit).await
     }
 
     fn now(&self) -> Timestamp {
@@ -163,7 +145,7 @@ impl Keeper for SqliteKeeper {
     }
 
     fn counters(&self) -> Counters {
-        self.tally()
+        self.shared.counters.read()
     }
 
     fn healthy(&self) -> bool {
@@ -175,30 +157,28 @@ impl Keeper for SqliteKeeper {
     }
 }
 
+#[async_trait]
+impl Erases for SqliteKeeper {
+    const AT_ONCE: usize = 16;
+
+    async fn old_after(&self, older_than: Timestamp, after: &(i64, String)) -> Result<Vec<Act>, StoreError> {
+        let asked = sqlx::query(sql::OLD)
+            .bind(older_than.0)
+            .bind(after.0)
+            .bind(after.1.clone())
+            .bind(i64::from(page::MOST));
+        self.many(asked).await
+    }
+
+    async fn erase(&self, decide: Decide) -> Result<Written, StoreError> {
+        self.enqueue(decide, true).await
+    }
+}
+
 impl SqliteKeeper {
     async fn one(&self, asked: Asked) -> Result<Option<Act>, StoreError> {
         let row = asked.fetch_optional(&self.readers).await.map_err(down)?;
         row.as_ref().map(decode::act).transpose()
-    }
-
-    /// The oldest acts whose texts may be erased, at most so many. Those that are kept for a person are passed over; there
-    /// are few of them.
-    async fn old(&self, older_than: Timestamp, most: usize) -> Result<Vec<Act>, StoreError> {
-        let mut old = Vec::new();
-        let mut after = (i64::MIN, String::new());
-        while old.len() < most {
-            let asked = sqlx::query(sql::OLD)
-                .bind(older_than.0)
-                .bind(after.0)
-                .bind(after.1.clone())
-                .bind(i64::from(page::MOST));
-            let acts = self.many(asked).await?;
-            let Some(last) = acts.last() else { break };
-            after = (last.updated_at.0, last.act_id.to_string());
-            old.extend(acts.into_iter().filter(|a| purge::erasable_since(a).is_some()));
-        }
-        old.truncate(most);
-        Ok(old)
     }
 
     async fn many(&self, asked: Asked) -> Result<Vec<Act>, StoreError> {

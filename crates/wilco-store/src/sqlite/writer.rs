@@ -28,9 +28,10 @@ use wilco_core::write::{Decide, Durable};
 use wilco_core::{Expect, Written};
 
 use super::line::WriteConnection;
-use super::{Shared, down, sql};
+use super::{Shared, sql};
 use crate::StoreError;
 use crate::judge::{Earlier, Findings, Judged, Sealed, judge, sealed};
+use crate::port::down;
 use crate::record::{ActOut, ArrivalOut, GuardOut, RowOut};
 use crate::seen::{Seen, Wanted};
 
