@@ -18,6 +18,7 @@ use door::Door;
 use futures::future::join_all;
 use sqlx::{Connection, PgConnection, Row};
 use wilco_core::journal::{Entry, first_break};
+use wilco_core::write::Taken;
 use wilco_core::{Act, Written};
 use wilco_store::postgres::Fault;
 use wilco_store::suite::{advance, answered, changed, fixed, inserted, read, sample};
@@ -174,6 +175,59 @@ async fn a_write_that_is_late_is_decided_anew() {
     assert_eq!((told.advanced, told.unknown, told.not_made), (3, 0, 0));
     stands_once(&keeper, &act).await;
     keeper.close().await;
+}
+
+/// What was in the way when the server looked is gone when the keeper looks why; meanwhile another daemon writes the very
+/// act. Whatever of it is seen first, the answer is that act, never that its message id is somebody's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_act_another_wrote_between_two_looks_is_the_answer() {
+    for lock in [
+        "LOCK TABLE acts IN ACCESS EXCLUSIVE MODE",
+        "LOCK TABLE journal IN ACCESS EXCLUSIVE MODE",
+    ] {
+        let database = Database::new();
+        let keeper = database.keeper_on_its_clock().await;
+        let theirs = inserted(&keeper, 1).await;
+        let mut other = database.raw().await;
+        // Put away, to be written again as another daemon would: both rows at once.
+        for step in [
+            "CREATE TABLE their_act AS SELECT * FROM acts",
+            "CREATE TABLE their_journal AS SELECT * FROM journal",
+            "ALTER TABLE journal DISABLE TRIGGER ALL",
+            "ALTER TABLE acts DISABLE TRIGGER ALL",
+            "TRUNCATE journal, acts",
+            "ALTER TABLE acts ENABLE TRIGGER ALL",
+            "ALTER TABLE journal ENABLE TRIGGER ALL",
+        ] {
+            sqlx::query(step).execute(&mut other).await.expect(step);
+        }
+
+        let mut writing = other.begin().await.expect("a transaction");
+        sqlx::query(lock).execute(&mut *writing).await.expect("locked");
+        keeper.fail(Fault::Refused);
+        let ours = keeper.write(Box::new(|at| {
+            let mut act = sample::prepared(1, at);
+            act.act_id = sample::id(2);
+            vec![sample::insert(act)]
+        }));
+        let theirs_too = async {
+            let mut db = database.raw().await;
+            waiting(&mut db, None).await;
+            for step in [
+                "INSERT INTO acts SELECT * FROM their_act",
+                "INSERT INTO journal SELECT * FROM their_journal",
+            ] {
+                sqlx::query(step).execute(&mut *writing).await.expect(step);
+            }
+            writing.commit().await.expect("written");
+        };
+        let (answer, ()) = tokio::join!(ours, theirs_too);
+        match answered(answer) {
+            Written::Taken(Taken::Handoff(holder)) => assert_eq!(*holder, theirs),
+            other => panic!("{lock}: {other:?}"),
+        }
+        keeper.close().await;
+    }
 }
 
 /// While the server may still be at a write whose connection is gone, nobody is told anything; it is ended first, and the

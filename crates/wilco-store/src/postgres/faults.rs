@@ -12,6 +12,8 @@ pub enum Fault {
     ReadBackFails,
     /// The write is late: its instant is before the server's clock.
     Late,
+    /// Something stood in the way of the write when the server looked, and need not any more.
+    Refused,
 }
 
 /// Faults waiting for their write.
@@ -48,6 +50,10 @@ impl Faults {
     pub(super) fn late(&self) -> bool {
         self.take(Fault::Late)
     }
+
+    pub(super) fn refused(&self) -> bool {
+        self.take(Fault::Refused)
+    }
 }
 
 #[cfg(not(feature = "suite"))]
@@ -66,6 +72,10 @@ impl Faults {
     }
 
     pub(super) fn late(&self) -> bool {
+        false
+    }
+
+    pub(super) fn refused(&self) -> bool {
         false
     }
 }

@@ -232,6 +232,9 @@ async fn statement(
     if shared.faults.late() {
         return Ok((Made::Late, write.at.0));
     }
+    if shared.faults.refused() {
+        return Ok((Made::No, write.at.0));
+    }
     let query = parcel::bound(write, checked).map_err(Failed::NotMade)?;
     let rows = ask(shared, query.fetch_all(db)).await?;
     let unclear = |why: String| Failed::Lost(format!("the write's answer makes no sense: {why}"));
@@ -283,22 +286,25 @@ async fn refusal(
     })
 }
 
+/// Everything that bears on the write. Each question sees what was committed before it, so another daemon's write may come
+/// between two of them. Whatever wants a message id or makes a twin writes its act with it: the acts are asked for last, so
+/// that whoever's message id is seen is seen too, and the first of the reasons [`judge`] knows is the one that is given.
 async fn look(shared: &Shared, db: &mut PgConnection, write: &Sealed) -> Result<Seen, Failed> {
     let wanted = Wanted::of(std::iter::once(write)).map_err(Failed::NotMade)?;
     let mut seen = Seen::default();
-    let asked = sqlx::query(sql::IN_THE_WAY)
-        .bind(&wanted.ids)
-        .bind(&wanted.handoffs)
-        .bind(&wanted.undos);
+    let asked = sqlx::query(sql::MESSAGES_TAKEN).bind(&wanted.messages);
     let rows = ask(shared, asked.fetch_all(&mut *db)).await?;
-    rows.iter().for_each(|row| seen.add_act(row));
+    rows.iter().for_each(|row| seen.add_message(row));
     if let Some(guards) = &wanted.guards {
         let rows = ask(shared, sqlx::query(sql::TWINS).bind(guards).fetch_all(&mut *db)).await?;
         rows.iter().for_each(|row| seen.add_twin(row, &wanted));
     }
-    let asked = sqlx::query(sql::MESSAGES_TAKEN).bind(&wanted.messages);
+    let asked = sqlx::query(sql::IN_THE_WAY)
+        .bind(&wanted.ids)
+        .bind(&wanted.handoffs)
+        .bind(&wanted.undos);
     let rows = ask(shared, asked.fetch_all(db)).await?;
-    rows.iter().for_each(|row| seen.add_message(row));
+    rows.iter().for_each(|row| seen.add_act(row));
     Ok(seen)
 }
 
