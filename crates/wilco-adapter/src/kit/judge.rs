@@ -7,6 +7,9 @@ use super::bench::Effect;
 use super::findings::{Stop, failed};
 use crate::{Found, Outcome, Report};
 
+/// When an outcome is compared with the record first.
+pub(super) const AT_ONCE: &str = "at once";
+
 /// What the adapter said of the one sending, and the record agree. Whatever was said, there are never two.
 pub(super) fn outcome(outcome: &Outcome, effects: &[Effect], when: &str) -> Result<(), Stop> {
     if effects.len() > 1 {
@@ -20,9 +23,11 @@ pub(super) fn outcome(outcome: &Outcome, effects: &[Effect], when: &str) -> Resu
             "Executed, and {when} the record shows it unfinished: {effect:?}"
         )),
         (Outcome::Executed(report), [effect]) => reported(report, effect),
+        // What may still be rejected may be gone in the end.
+        (Outcome::Executed(report), _) if report.provisional && when != AT_ONCE => Ok(()),
         (Outcome::Executed(_), _) => failed(format!("Executed, and {when} the record has no effect")),
         // What was taken on may be refused in the end.
-        (Outcome::Accepted(_), []) if when == "at once" => {
+        (Outcome::Accepted(_), []) if when == AT_ONCE => {
             failed("Accepted, and at once the record has nothing of it")
         }
         (Outcome::Rejected(_) | Outcome::NotSent(_), [effect]) => {
@@ -52,9 +57,11 @@ pub(super) fn found(
         ));
     }
     match (found, there) {
-        (Found::Executed(_), Some(_)) if after.iter().all(|e| e.unfinished) => failed(format!(
-            "the lookup says Executed, and the record shows it unfinished or gone: {after:?}"
-        )),
+        (Found::Executed(report), Some(_)) if !report.provisional && after.iter().all(|e| e.unfinished) => {
+            failed(format!(
+                "the lookup says Executed, and the record shows it unfinished or gone: {after:?}"
+            ))
+        }
         (Found::Executed(report), Some(_)) => {
             let last = after.last().cloned().unwrap_or_default();
             reported(report, &last)
@@ -81,7 +88,10 @@ pub(super) fn concludes(found: &Found, effects: &[Effect], contract: &Contract) 
             matches!(found, Found::Executed(_) | Found::Accepted(_) | Found::Exists(_))
         }
         (_, true) => matches!(found, Found::Absent(_) | Found::Rejected(_)),
-        (_, false) if unfinished => matches!(found, Found::Accepted(_)),
+        (_, false) if unfinished => match found {
+            Found::Executed(report) => report.provisional,
+            other => matches!(other, Found::Accepted(_)),
+        },
         (_, false) => matches!(found, Found::Executed(_)),
     }
 }

@@ -135,9 +135,9 @@ impl<'a> Trial<'a> {
         outcome: &Outcome,
         lags: bool,
     ) -> Result<Vec<Effect>, Stop> {
-        let contract = &self.served.contract;
+        let contract = &act.frozen.contract;
         self.lines().for_each(super::FaultProxy::disarm);
-        judge::outcome(outcome, &self.effects(act).await, "at once")?;
+        judge::outcome(outcome, &self.effects(act).await, judge::AT_ONCE)?;
         let hidden = lags || contract.lookup == LookupBy::Evidence;
         for _ in 0..2 {
             self.look(act, hidden).await?;
@@ -179,7 +179,7 @@ impl<'a> Trial<'a> {
         let before = self.effects(act).await;
         let found = self.lookup(act).await?;
         let after = self.effects(act).await;
-        judge::found(&found, &before, &after, &self.served.contract, hidden)?;
+        judge::found(&found, &before, &after, &act.frozen.contract, hidden)?;
         Ok(found)
     }
 

@@ -221,6 +221,8 @@ impl Adapter for TillAdapter {
                     settle_window_s: 1,
                     late_send: LateSend::Accepted,
                     reversal: Reversal::None,
+                    reversal_until_s: None,
+                    cut_off: String::new(),
                     point_of_no_return: words("the first byte of ORDER"),
                     not_found_means: words("no order arrived"),
                 },

@@ -8,7 +8,7 @@ use super::{Cases, at};
 use crate::kit::clock::Still;
 use crate::kit::findings::{Stop, failed, not_applicable};
 use crate::kit::judge;
-use crate::kit::props::{job, permit};
+use crate::kit::props::{job, permit, served};
 use crate::kit::trial::Trial;
 use crate::{Outcome, ResolveError, Undone};
 
@@ -75,6 +75,11 @@ async fn describe(trial: &Trial<'_>) -> Result<(), Stop> {
                 "{what}: late bytes refused after 0 seconds would be all bytes"
             ));
         }
+        if c.reversal == Reversal::None && c.reversal_until_s.is_some() {
+            return failed(format!(
+                "{what}: nothing can be taken back, and reversal_until_s says until when"
+            ));
+        }
         if c.settle_window_s > 7 * 86_400 {
             return failed(format!(
                 "{what}: a settle window of more than a week helps nobody"
@@ -139,7 +144,7 @@ async fn looked_up_early(trial: &Trial<'_>) -> Result<(), Stop> {
     let act = trial.prepare().await?;
     for _ in 0..2 {
         let found = trial.lookup(&act).await?;
-        judge::found(&found, &[], &[], &trial.served.contract, false)?;
+        judge::found(&found, &[], &[], &act.frozen.contract, false)?;
     }
     trial.settle().await;
     judge::nothing(&trial.effects(&act).await, "after lookups of what was never sent")?;
@@ -240,7 +245,7 @@ async fn at_once(trial: &Trial<'_>) -> Result<(), Stop> {
         let found = trial.lookup(act).await?;
         at(
             &place,
-            judge::found(&found, &effects, &effects, &trial.served.contract, false),
+            judge::found(&found, &effects, &effects, &act.frozen.contract, false),
         )?;
         effects_of_all += effects.len();
     }
@@ -261,6 +266,7 @@ async fn reversed(trial: &Trial<'_>) -> Result<(), Stop> {
     let effect = judge::one(&effects, "before it is reversed")?;
     let undone = Undone {
         act_id: act.job.act_id,
+        ask: act.job.ask.clone(),
         frozen: act.frozen.clone(),
         executed: executed(&act.frozen, &effect.values),
         receipt: effect.receipt.clone(),
@@ -280,6 +286,12 @@ async fn reversed(trial: &Trial<'_>) -> Result<(), Stop> {
     let Some(undo) = trial.bench.undo(undone).await else {
         return failed("the contract has a reversal, and the bench offers no job for it");
     };
+    let what = format!("{}/{}", undo.profile, undo.ask);
+    if served(&undo, &trial.description).is_none() {
+        return failed(format!(
+            "the contract has a reversal, and describe() lists no {what}"
+        ));
+    }
     let undo = trial.prepare_this(undo).await?;
     let outcome = trial.execute(&undo).await?;
     if !matches!(outcome, Outcome::Executed(_) | Outcome::Accepted(_)) {

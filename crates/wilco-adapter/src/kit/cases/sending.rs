@@ -312,7 +312,7 @@ impl<'t, 'a> Sending<'t, 'a> {
             };
             at(
                 &here,
-                judge::outcome(&first, &self.trial.effects(&act).await, "at once"),
+                judge::outcome(&first, &self.trial.effects(&act).await, judge::AT_ONCE),
             )?;
             self.trial.mend();
             let second = self.trial.execute(&act).await?;
