@@ -57,7 +57,7 @@ pub use counterparties::ArmError;
 pub use git::{GIT_FOLDER, GIT_RECORD, GIT_REPOSITORY};
 pub use http::{NOTICE, NOTICE_HEADER};
 pub use knob::{Counterparty, FaultProblem, FaultSpec};
-pub use mail::{MAIL_FOLDER, MAIL_RECORD, MailOptions};
+pub use mail::{MAIL_FOLDER, MAIL_RECORD, MailOptions, Record as MailRecord};
 pub use releases::{ARTEFACTS_FOLDER, LIVE_FOLDER, RELEASES_FOLDER, TARGET};
 pub use seed::{OwnAccount, Payee, World};
 pub use vendors::VENDORS_FILE;
@@ -341,6 +341,17 @@ impl Lab {
         self.all.mail.as_ref().map(MailDrop::addr)
     }
 
+    /// The last `count` lines of the mail drop's record, newest first; none without a mail drop.
+    ///
+    /// # Errors
+    /// The record cannot be read.
+    pub async fn mails(&self, count: usize) -> io::Result<Vec<MailRecord>> {
+        match &self.all.mail {
+            Some(mail) => mail.records(None, count).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
     /// The mail drop's Maildir, if there is one.
     pub fn maildir(&self) -> Option<&Path> {
         self.all.mail.as_ref().map(MailDrop::maildir)
@@ -354,6 +365,11 @@ impl Lab {
     /// The git remote's URL (`file://...`), if there is one.
     pub fn git_url(&self) -> Option<String> {
         self.all.git.as_ref().map(GitRemote::url)
+    }
+
+    /// The same repository as an absolute path.
+    pub fn git_path(&self) -> Option<PathBuf> {
+        self.all.git.as_ref().map(GitRemote::repository)
     }
 
     /// Why there is no git remote though one was asked for.

@@ -51,20 +51,19 @@ impl<R: tokio::io::AsyncRead + Unpin> Lines<R> {
         loop {
             if let Some(at) = self.buffer.iter().position(|byte| *byte == b'\n') {
                 let mut line: Vec<u8> = self.buffer.drain(..=at).collect();
-                if std::mem::take(&mut self.skipping) || line.len() > LINE_MAX {
-                    return Line::TooLong;
-                }
+                let too_long = std::mem::take(&mut self.skipping) || line.len() > LINE_MAX;
                 line.pop();
                 let ended = line.pop() == Some(b'\r');
-                return if ended && !line.contains(&b'\r') {
-                    Line::Whole(line)
-                } else {
-                    Line::Ragged
+                return match ended && !line.contains(&b'\r') {
+                    true if too_long => Line::TooLong,
+                    true => Line::Whole(line),
+                    false => Line::Ragged,
                 };
             }
             if self.buffer.len() > LINE_MAX {
                 self.skipping = true;
-                self.buffer.clear();
+                // All but the last byte: it may be the CR of the line's end.
+                self.buffer.drain(..self.buffer.len() - 1);
             }
             match self.fill(deadline).await {
                 Ok(0) => return Line::Gone,
@@ -131,5 +130,13 @@ mod tests {
         let mut long = vec![b'x'; 3 * LINE_MAX];
         long.extend_from_slice(b"\r\nnext\r\n");
         assert_eq!(lines(&long).await, [Line::TooLong, whole("next")]);
+        for split in LINE_MAX - 2..LINE_MAX + 2 {
+            let mut long = vec![b'x'; split];
+            long.extend_from_slice(b"\r\nnext\r\n");
+            assert_eq!(lines(&long).await.last(), Some(&whole("next")), "{split}");
+        }
+        let mut long = vec![b'x'; 3 * LINE_MAX];
+        long.extend_from_slice(b"\n.\r\n");
+        assert_eq!(lines(&long).await, [Line::Ragged, whole(".")]);
     }
 }

@@ -249,23 +249,27 @@ impl Session {
         let mut bytes: Vec<u8> = Vec::new();
         let mut passed = 0usize;
         let mut refused = None;
+        // Whether the line before ended in CRLF: only CRLF, a dot and CRLF end a message.
+        let mut at_start = true;
         loop {
             let next = deadline.min(Instant::now() + self.shared.options.idle);
             let line = self.lines.next(next).await;
+            let after_crlf = std::mem::replace(&mut at_start, true);
             let line = match self.ended(line).await? {
+                Some(Line::Whole(line)) if line == b"." && after_crlf => {
+                    return Ok(refused.map_or(Ok(bytes), Err));
+                }
                 Some(Line::Whole(line)) => line,
                 Some(Line::TooLong) => {
                     refused = refused.or(Some("500 5.5.2 a line of the message is too long"));
                     Vec::new()
                 }
                 _ => {
+                    at_start = false;
                     refused = refused.or(Some("554 5.6.11 a line of the message has a bare CR or LF"));
                     Vec::new()
                 }
             };
-            if line == b"." {
-                return Ok(refused.map_or(Ok(bytes), Err));
-            }
             let text = line.strip_prefix(b".").unwrap_or(&line);
             passed = passed.saturating_add(text.len() + 2);
             if passed > bytes_max {

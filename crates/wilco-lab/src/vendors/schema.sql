@@ -2,7 +2,7 @@
 -- vendor and wilco_acts with statements of its own; the triggers below are this table's own memory of it.
 
 CREATE TABLE IF NOT EXISTS vendor (
-    sup   TEXT PRIMARY KEY,
+    sup   TEXT NOT NULL PRIMARY KEY,
     name  TEXT,
     acct  TEXT NOT NULL,
     eff   TEXT,
@@ -12,23 +12,23 @@ CREATE TABLE IF NOT EXISTS vendor (
 
 -- One row for each change carried out, under the reference that the daemon froze before it acted.
 CREATE TABLE IF NOT EXISTS wilco_acts (
-    ref   TEXT PRIMARY KEY,
-    ask   TEXT,
-    sup   TEXT,
-    prev  TEXT,
-    acct  TEXT,
+    ref   TEXT NOT NULL PRIMARY KEY,
+    ask   TEXT NOT NULL,
+    sup   TEXT NOT NULL,
+    prev  TEXT NOT NULL,
+    acct  TEXT NOT NULL,
     eff   TEXT,
     apref TEXT,
-    at    TEXT
+    at    TEXT NOT NULL
 );
 
 -- Who called the vendor back about which change, at a number known before.
 CREATE TABLE IF NOT EXISTS wilco_callbacks (
-    sup  TEXT,
-    prev TEXT,
-    acct TEXT,
-    "by" TEXT,
-    at   TEXT
+    sup  TEXT NOT NULL,
+    prev TEXT NOT NULL,
+    acct TEXT NOT NULL,
+    "by" TEXT NOT NULL,
+    at   TEXT NOT NULL
 );
 
 -- The judge: every value that acct ever had, whoever wrote it, written by nobody but the triggers. No old value: the
