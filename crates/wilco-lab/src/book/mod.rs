@@ -9,6 +9,7 @@ mod keys;
 mod payees;
 mod payments;
 mod report;
+mod waiting;
 
 use std::{
     fs::{File, TryLockError},
@@ -27,6 +28,7 @@ pub use consents::{Consent, ConsentOrder, ConsentStatus};
 pub use keys::KeyUse;
 pub use payees::{Holding, RegisteredPayee};
 pub use payments::{Payment, PaymentOrder, PaymentStatus};
+pub use waiting::WaitingConsent;
 
 use crate::{LabError, clock::Stamp, seed::World, values::AccountNo};
 

@@ -1,7 +1,7 @@
 //! The lab's own endpoints: the book, the register, confirmation of payee, faults, the clock, and the hand that
 //! authorises consents and moves payments.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use axum::{
     body::Bytes,
@@ -15,7 +15,6 @@ use super::{escape, json_response, page};
 use crate::{
     bank::Bank,
     book::{BookError, Holding, PaymentStatus, Refusal, RegisteredPayee},
-    fault::{ARMED_MAX, Armed, Endpoint, Fault},
     names::{NameMatch, name_match},
     values::AccountNo,
 };
@@ -23,10 +22,6 @@ use crate::{
 /// The longest name or short name a knob takes, in characters.
 const NAME_MAX: usize = 140;
 const SUP_MAX: usize = 64;
-/// How many requests one armed fault may meet.
-const TIMES_MAX: u64 = 10_000;
-/// The longest delay of `slow` and `late`.
-const SECONDS_MAX: f64 = 3_600.0;
 /// The furthest one call may move the clock: ten years.
 const ADVANCE_MAX_S: u64 = 315_360_000;
 
@@ -158,47 +153,6 @@ pub async fn payee_confirm(State(bank): State<Arc<Bank>>, body: Body) -> Result<
         },
     };
     Ok(json_response(StatusCode::OK, &answer))
-}
-
-/// `GET /lab/faults`
-pub async fn fault_list(State(bank): State<Arc<Bank>>) -> Response {
-    json_response(StatusCode::OK, &json!({ "faults": bank.faults.list() }))
-}
-
-/// `POST /lab/faults`
-pub async fn fault_arm(State(bank): State<Arc<Bank>>, body: Body) -> Result<Response, KnobError> {
-    let fields = Fields::read(body, &["endpoint", "fault", "times", "seconds"])?;
-    let endpoint = fields.word("endpoint", &Endpoint::ALL, Endpoint::word)?;
-    let fault = fields.word("fault", &Fault::ALL, Fault::word)?;
-    let times = fields.count("times", TIMES_MAX)?.unwrap_or(1);
-    let times = u32::try_from(times).map_err(|_| field("times", "is too large"))?;
-    let delay = Duration::from_secs_f64(fields.seconds("seconds")?.unwrap_or(1.0));
-    if !bank.faults.arm(Armed {
-        endpoint,
-        fault,
-        times,
-        delay,
-    }) {
-        return Err(KnobError::State(format!(
-            "{ARMED_MAX} faults are armed; DELETE /lab/faults first"
-        )));
-    }
-    tracing::info!(
-        endpoint = endpoint.word(),
-        fault = fault.word(),
-        times,
-        "fault armed"
-    );
-    Ok(json_response(
-        StatusCode::OK,
-        &json!({ "faults": bank.faults.list() }),
-    ))
-}
-
-/// `DELETE /lab/faults`
-pub async fn fault_clear(State(bank): State<Arc<Bank>>) -> Response {
-    bank.faults.clear();
-    json_response(StatusCode::OK, &json!({ "faults": bank.faults.list() }))
 }
 
 /// `GET /lab/clock`
@@ -378,16 +332,6 @@ impl Fields {
         match value.as_u64() {
             Some(count) if (1..=max).contains(&count) => Ok(Some(count)),
             _ => Err(field(name, format!("must be a whole number from 1 to {max}"))),
-        }
-    }
-
-    fn seconds(&self, name: &'static str) -> Result<Option<f64>, KnobError> {
-        let Some(value) = self.0.get(name) else {
-            return Ok(None);
-        };
-        match value.as_f64() {
-            Some(seconds) if (0.0..=SECONDS_MAX).contains(&seconds) => Ok(Some(seconds)),
-            _ => Err(field(name, format!("must be a number from 0 to {SECONDS_MAX}"))),
         }
     }
 }

@@ -25,18 +25,14 @@ pub const NOTICE: &str = "this is not a bank: a laboratory on loopback, no real 
 const BODY_MAX: usize = 64 * 1024;
 
 /// Every route of the lab.
-pub fn router(bank: Arc<Bank>) -> Router {
+///
+/// `counterparties` are the routes of everybody but the bank, with their full paths.
+pub fn router(bank: Arc<Bank>, counterparties: Router<Arc<Bank>>) -> Router {
     let lab = Router::new()
         .route("/book", get(knobs::book_show))
         .route("/payees", get(knobs::payee_list))
         .route("/payees/{sup}", get(knobs::payee_show).put(knobs::payee_set))
         .route("/confirmation-of-payee", post(knobs::payee_confirm))
-        .route(
-            "/faults",
-            get(knobs::fault_list)
-                .post(knobs::fault_arm)
-                .delete(knobs::fault_clear),
-        )
         .route("/clock", get(knobs::clock_show).post(knobs::clock_advance))
         .route(
             "/consents/{consent_id}/authorise",
@@ -49,6 +45,7 @@ pub fn router(bank: Arc<Bank>) -> Router {
     Router::new()
         .route("/", get(front_page))
         .nest("/lab", lab)
+        .merge(counterparties)
         .nest(crate::bank::PISP, pisp::router())
         .fallback(knobs::no_such_route)
         .layer(DefaultBodyLimit::max(BODY_MAX))
@@ -62,7 +59,7 @@ impl IntoResponse for Answer {
     }
 }
 
-fn json_response(status: StatusCode, body: &serde_json::Value) -> Response {
+pub(crate) fn json_response(status: StatusCode, body: &serde_json::Value) -> Response {
     let kind = HeaderValue::from_static("application/json; charset=utf-8");
     (status, [(header::CONTENT_TYPE, kind)], body.to_string()).into_response()
 }
@@ -92,7 +89,7 @@ async fn front_page(State(bank): State<Arc<Bank>>) -> Html<String> {
              <ul><li>Bank time: {clock}</li><li>Consents: {consents}</li>\
              <li>Open Banking payment initiation 3.1: <code>{pisp}</code></li>\
              <li><a href=\"/lab/book\">The book</a>, <a href=\"/lab/payees\">the payee register</a>, \
-             <a href=\"/lab/faults\">armed faults</a>, <a href=\"/lab/clock\">the clock</a></li></ul>",
+             <a href=\"/lab/\">all counterparties and their faults</a>, <a href=\"/lab/clock\">the clock</a></li></ul>",
             pisp = crate::bank::PISP,
         ),
     ))
@@ -107,7 +104,7 @@ fn page(title: &str, body: &str) -> String {
 }
 
 /// Text made safe for a page.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
