@@ -9,6 +9,7 @@
 
 mod permit;
 mod report;
+pub mod secret;
 
 pub use permit::{Permit, TooLate};
 pub use report::{Found, Outcome, Report};
