@@ -11,8 +11,6 @@
 //! request, answer, body    a failure here: nobody knows
 //! ```
 
-mod dial;
-
 use std::path::Path;
 use std::time::Duration;
 
@@ -24,6 +22,7 @@ use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncWrite};
 use wilco_adapter::Permit;
+use wilco_adapter::dial::dial;
 use wilco_adapter::secret::{Secret, SecretSource, Shape, read_limited};
 
 use crate::config::{Base, Checked, Payees};
@@ -45,7 +44,7 @@ pub(crate) struct Client {
     timeout: Duration,
     resending: Duration,
     #[cfg(feature = "tls")]
-    tls: crate::tls::Connector,
+    tls: wilco_adapter::tls::Connector,
 }
 
 /// One answer, of any status.
@@ -96,7 +95,7 @@ impl Client {
             timeout: Duration::from_secs(u64::from(config.timeout_s)),
             resending: config.resending(),
             #[cfg(feature = "tls")]
-            tls: crate::tls::Connector::new(&config.tls)?,
+            tls: wilco_adapter::tls::Connector::new(&config.tls)?,
         })
     }
 
@@ -263,14 +262,14 @@ impl Client {
     }
 
     async fn connect(&self, to: &Base) -> Result<Box<dyn Stream>, String> {
-        let tcp = dial::dial(&to.host, to.port, self.resending)
+        let tcp = dial(&to.host, to.port, self.resending)
             .await
             .map_err(|e| format!("{} cannot be reached: {e}", to.authority))?;
         if !to.tls {
             return Ok(Box::new(tcp));
         }
         #[cfg(feature = "tls")]
-        return self.tls.connect(&to.host, tcp).await;
+        return Ok(Box::new(self.tls.connect(&to.host, tcp).await?));
         #[cfg(not(feature = "tls"))]
         Err("https:// needs a build with the feature `tls` of the crate adapter-bank".to_owned())
     }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use hyper::Uri;
 use serde::Deserialize;
 use wilco_adapter::secret::{SecretPlaceError, SecretSource};
+use wilco_adapter::tls::TlsFiles;
 
 use crate::wire::Account;
 pub(crate) use zone::Zone;
@@ -127,14 +128,6 @@ pub(crate) struct Checked {
     pub concurrency: u32,
     #[cfg_attr(not(feature = "tls"), allow(dead_code))]
     pub tls: TlsFiles,
-}
-
-/// PEM files for `https://`.
-#[derive(Debug, Clone)]
-#[cfg_attr(not(feature = "tls"), allow(dead_code))]
-pub(crate) struct TlsFiles {
-    pub ca: Option<PathBuf>,
-    pub client: Option<(PathBuf, PathBuf)>,
 }
 
 fn default_version() -> String {
