@@ -101,6 +101,8 @@ impl Bank {
             settle_window_s: 60,
             late_send: LateSend::Accepted,
             reversal: Reversal::NewAct,
+            reversal_until_s: None,
+            cut_off: String::new(),
             point_of_no_return: "the first byte".into(),
             not_found_means: "not there at the time".into(),
         };
@@ -211,6 +213,7 @@ impl Bank {
             values: values.clone(),
             receipt: Some(format!("receipt-{act}")),
             status: "booked".into(),
+            provisional: false,
         })
     }
 }
