@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
+use wilco_adapter::secret::{SecretPlaceError, SecretSource};
 
-use crate::secret::Place;
 use crate::sql::{Mapping, Statements};
 use crate::statement::Dialect;
 use crate::zone::Zone;
@@ -107,19 +107,9 @@ pub enum ConfigError {
         /// What it says.
         got: String,
     },
-    /// Not exactly one place for the database's address.
-    #[error(
-        "[adapters.records] {what}_file, {what}_env, {what}_command: name {rule} the database's address comes from \
-         ({given} are given)"
-    )]
-    Places {
-        /// `database_url` or `read_url`.
-        what: &'static str,
-        /// How many it may be.
-        rule: &'static str,
-        /// How many are given.
-        given: usize,
-    },
+    /// No usable place for the database's address.
+    #[error("[adapters.records] {0}")]
+    Place(#[from] SecretPlaceError),
     /// The table is not TOML, misses a field or has one nobody knows.
     #[error("[adapters.records]: {0}")]
     Table(String),
@@ -159,8 +149,8 @@ pub(crate) enum Accounts {
 pub(crate) enum Whereabouts {
     Sqlite(PathBuf),
     Postgres {
-        main: Place,
-        read: Option<Place>,
+        main: SecretSource,
+        read: Option<SecretSource>,
         plaintext: bool,
     },
 }
@@ -305,17 +295,28 @@ impl RecordsConfig {
     }
 
     fn whereabouts(&self) -> Result<(Dialect, Whereabouts), ConfigError> {
-        let main = place(
+        let main = SecretSource::named(
             "database_url",
-            (&self.database_url_file, &self.database_url_env, &self.database_url_command),
-        )?;
-        let read = place(
+            self.database_url_file.as_deref(),
+            self.database_url_env.as_deref(),
+            self.database_url_command.as_deref(),
+        );
+        let read = SecretSource::named(
             "read_url",
-            (&self.read_url_file, &self.read_url_env, &self.read_url_command),
-        )?;
+            self.read_url_file.as_deref(),
+            self.read_url_env.as_deref(),
+            self.read_url_command.as_deref(),
+        );
+        // None given is no mistake yet: SQLite has no address, and the second one may be left out.
+        let none = |e: &SecretPlaceError| matches!(e, SecretPlaceError::NotOne { given: 0, .. });
+        let read = match read {
+            Ok(read) => Some(read),
+            Err(e) if none(&e) => None,
+            Err(e) => return Err(e.into()),
+        };
         match self.database.as_str() {
             "sqlite" => {
-                if main.is_some() || read.is_some() || self.plaintext {
+                if !main.as_ref().is_err_and(none) || read.is_some() || self.plaintext {
                     let rule = "must be \"postgres\" where an address or plaintext is given; SQLite has a path";
                     return Err(wrong("database", rule, &self.database));
                 }
@@ -325,13 +326,12 @@ impl RecordsConfig {
                 Ok((Dialect::Sqlite, Whereabouts::Sqlite(self.path.clone())))
             }
             "postgres" => {
-                let main = main.ok_or(ConfigError::Places {
-                    what: "database_url",
-                    rule: "exactly one place",
-                    given: 0,
-                })?;
-                let plaintext = self.plaintext;
-                Ok((Dialect::Postgres, Whereabouts::Postgres { main, read, plaintext }))
+                let postgres = Whereabouts::Postgres {
+                    main: main?,
+                    read,
+                    plaintext: self.plaintext,
+                };
+                Ok((Dialect::Postgres, postgres))
             }
             other => Err(wrong("database", "must be \"sqlite\" or \"postgres\"", other)),
         }
@@ -360,6 +360,23 @@ impl RecordsConfig {
                 Err(wrong("columns", rule, &name.shown()))
             }
             None => Ok(columns),
+        }
+    }
+}
+
+impl Checked {
+    /// The columns a statement must yield.
+    pub fn columns_of(&self, statement: &str) -> Vec<&'static str> {
+        let c = &self.columns;
+        match statement {
+            "sql.read" => {
+                let perhaps = [("name", &c.name), ("eff", &c.eff), ("phone", &c.phone), ("apref", &c.apref)];
+                let named = perhaps.into_iter().filter(|(_, column)| column.is_some());
+                ["sup", "acct"].into_iter().chain(named.map(|(name, _)| name)).collect()
+            }
+            "sql.callback" => vec!["by", "at"],
+            "lookup" => vec!["sup", "prev", "acct", "eff", "apref"],
+            _ => Vec::new(),
         }
     }
 }
@@ -404,30 +421,6 @@ impl Name {
             [name] => (None, name),
             _ => (None, ""),
         }
-    }
-}
-
-type Given<'a> = (&'a Option<PathBuf>, &'a Option<String>, &'a Option<Vec<String>>);
-
-fn place(what: &'static str, given: Given<'_>) -> Result<Option<Place>, ConfigError> {
-    match given {
-        (None, None, None) => Ok(None),
-        (Some(file), None, None) => Ok(Some(Place::File(file.clone()))),
-        (None, Some(name), None) if name.is_empty() || name.contains(['=', '\0']) => {
-            let field = if what == "read_url" { "read_url_env" } else { "database_url_env" };
-            Err(wrong(field, "must be the name of an environment variable", name))
-        }
-        (None, Some(name), None) => Ok(Some(Place::Env(name.clone()))),
-        (None, None, Some(words)) if words.first().is_none_or(String::is_empty) => {
-            let field = if what == "read_url" { "read_url_command" } else { "database_url_command" };
-            Err(wrong(field, "must name a program, then its arguments", ""))
-        }
-        (None, None, Some(words)) => Ok(Some(Place::Command(words.clone()))),
-        (file, env, command) => Err(ConfigError::Places {
-            what,
-            rule: if what == "read_url" { "at most one place" } else { "exactly one place" },
-            given: usize::from(file.is_some()) + usize::from(env.is_some()) + usize::from(command.is_some()),
-        }),
     }
 }
 

@@ -112,14 +112,14 @@ impl Mapping<'_> {
     fn read(&self) -> String {
         let c = self.columns;
         let text = |column: &Option<Name>| match column {
-            Some(column) => as_text(&column.quoted()),
+            Some(column) => shown(&column.quoted()),
             None => "CAST(NULL AS TEXT)".to_owned(),
         };
         format!(
             "SELECT {sup} AS sup, {acct} AS acct, {name} AS name, {eff} AS eff, {phone} AS phone, {apref} AS apref \
              FROM {table} WHERE {key} = :sup LIMIT 2",
-            sup = as_text(&c.sup.quoted()),
-            acct = as_text(&c.acct.quoted()),
+            sup = shown(&c.sup.quoted()),
+            acct = shown(&c.acct.quoted()),
             name = text(&c.name),
             eff = self.eff_shown(),
             phone = text(&c.phone),
@@ -153,15 +153,15 @@ impl Mapping<'_> {
             return update;
         }
         let apref = match &c.apref {
-            Some(apref) => as_text(&apref.quoted()),
+            Some(apref) => shown(&apref.quoted()),
             None => "CAST(NULL AS TEXT)".to_owned(),
         };
         format!(
             "WITH changed AS ({update} RETURNING {sup} AS sup, {acct} AS acct, {eff} AS eff, {apref} AS apref) \
              INSERT INTO {acts} (ref, ask, sup, prev, acct, eff, apref, at) \
              SELECT :ref, :ask, changed.sup, :prev, changed.acct, changed.eff, changed.apref, :at FROM changed",
-            sup = as_text(&c.sup.quoted()),
-            acct = as_text(&c.acct.quoted()),
+            sup = shown(&c.sup.quoted()),
+            acct = shown(&c.acct.quoted()),
             eff = self.eff_shown(),
             acts = self.acts.quoted(),
         )
@@ -178,11 +178,11 @@ impl Mapping<'_> {
     fn lookup(&self) -> String {
         format!(
             "SELECT {} AS sup, {} AS prev, {} AS acct, {} AS eff, {} AS apref FROM {} WHERE ref = :ref LIMIT 2",
-            as_text("sup"),
-            as_text("prev"),
-            as_text("acct"),
-            as_text("eff"),
-            as_text("apref"),
+            shown("sup"),
+            shown("prev"),
+            shown("acct"),
+            shown("eff"),
+            shown("apref"),
             self.acts.quoted()
         )
     }
@@ -191,8 +191,8 @@ impl Mapping<'_> {
         format!(
             "SELECT {} AS \"by\", {} AS at FROM {} WHERE sup = :sup AND prev = :prev AND acct = :acct \
              ORDER BY at DESC LIMIT {MOST_CALLBACKS}",
-            as_text("\"by\""),
-            as_text("at"),
+            shown("\"by\""),
+            shown("at"),
             self.callbacks.quoted()
         )
     }
@@ -200,8 +200,8 @@ impl Mapping<'_> {
     fn eff_shown(&self) -> String {
         match (&self.columns.eff, self.eff_as, self.dialect) {
             (None, ..) => "CAST(NULL AS TEXT)".to_owned(),
-            (Some(eff), EffAs::Text, _) => as_text(&eff.quoted()),
-            (Some(eff), EffAs::Date, Dialect::Sqlite) => format!("replace({}, '-', '')", as_text(&eff.quoted())),
+            (Some(eff), EffAs::Text, _) => shown(&eff.quoted()),
+            (Some(eff), EffAs::Date, Dialect::Sqlite) => format!("replace({}, '-', '')", shown(&eff.quoted())),
             (Some(eff), EffAs::Date, Dialect::Postgres) => format!("to_char({}, 'YYYYMMDD')", eff.quoted()),
         }
     }
@@ -220,6 +220,15 @@ impl Mapping<'_> {
 /// How many call-backs for one change are looked at, the newest first.
 pub(crate) const MOST_CALLBACKS: u32 = 50;
 
+/// Whole, for comparing.
 fn as_text(column: &str) -> String {
     format!("CAST({column} AS TEXT)")
 }
+
+/// For reading: what is longer than any value a line takes is cut, and then fits none.
+fn shown(column: &str) -> String {
+    format!("substr({}, 1, {MOST_CHARS})", as_text(column))
+}
+
+/// How many characters of a column are read. More than a value may have.
+const MOST_CHARS: u32 = 300;
