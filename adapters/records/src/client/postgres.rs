@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use sqlx::postgres::{PgConnectOptions, PgRow, PgSslMode, PgTypeInfo};
 use sqlx::{
-    AssertSqlSafe, Column, ConnectOptions, Connection, Executor, PgConnection, Row as _, SqlSafeStr, Statement as _,
-    TypeInfo,
+    AssertSqlSafe, Column, ConnectOptions, Connection, Executor, PgConnection, Row as _, SqlSafeStr,
+    Statement as _, TypeInfo,
 };
 use tokio::time::{Instant, timeout_at};
 use wilco_adapter::secret::{SecretSource, Shape};
@@ -118,7 +118,9 @@ impl Postgres {
             let there = talk.database.clone();
             talk.end().await;
             if there != database {
-                return Err(format!("read_url leads to another database ({there}) than database_url ({database})"));
+                return Err(format!(
+                    "read_url leads to another database ({there}) than database_url ({database})"
+                ));
             }
         }
         Ok(())
@@ -203,7 +205,8 @@ impl Postgres {
         };
         // The parser's own words may quote the address, and with it a password.
         let options = PgConnectOptions::from_str(url.expose()).map_err(|_| {
-            "what database_url's place holds is no address: write postgres://USER:PASSWORD@HOST/DATABASE".to_owned()
+            "what database_url's place holds is no address: write postgres://USER:PASSWORD@HOST/DATABASE"
+                .to_owned()
         })?;
         self.may_speak(&options)?;
         let options = options
@@ -228,7 +231,10 @@ impl Postgres {
 
     /// A password and an account do not cross a network in the clear, unless the operator says so.
     fn may_speak(&self, options: &PgConnectOptions) -> Result<(), String> {
-        let plaintext = matches!(self.config.whereabouts, Whereabouts::Postgres { plaintext: true, .. });
+        let plaintext = matches!(
+            self.config.whereabouts,
+            Whereabouts::Postgres { plaintext: true, .. }
+        );
         let host = options.get_host();
         let here = options.get_socket().is_some()
             || host.starts_with('/')
@@ -246,7 +252,9 @@ impl Postgres {
         }
         let how = match cfg!(feature = "tls") {
             true => "add ?sslmode=verify-full to its address",
-            false => "build with the feature `tls` of the crate adapter-records and add ?sslmode=verify-full to its address",
+            false => {
+                "build with the feature `tls` of the crate adapter-records and add ?sslmode=verify-full to its address"
+            }
         };
         Err(format!(
             "the database at {} would be spoken to in the clear: {how}, or say plaintext = true",
@@ -287,7 +295,8 @@ impl Talk<'_> {
             Err(Stop::Refused(_)) => {
                 let back = sqlx::raw_sql("ROLLBACK TO SAVEPOINT wilco_who").execute(&mut self.db);
                 within(self.deadline, back).await?;
-                let asked = "SELECT oid::text || '/' || datname FROM pg_database WHERE datname = current_database()";
+                let asked =
+                    "SELECT oid::text || '/' || datname FROM pg_database WHERE datname = current_database()";
                 let asked = sqlx::query(asked).persistent(false).fetch_one(&mut self.db);
                 let row = within(self.deadline, asked).await?;
                 row.try_get(0).map_err(|e| Stop::Trouble(said(&e)))
@@ -338,7 +347,9 @@ impl Talk<'_> {
                 return Err(Stop::Trouble(format!("{name} yields no column {wanted}")));
             };
             let kind = column.type_info().name();
-            if !["TEXT", "VARCHAR", "CHAR", "NAME", "CITEXT", "UNKNOWN"].contains(&kind.to_ascii_uppercase().as_str()) {
+            if !["TEXT", "VARCHAR", "CHAR", "NAME", "CITEXT", "UNKNOWN"]
+                .contains(&kind.to_ascii_uppercase().as_str())
+            {
                 return Err(Stop::Trouble(format!(
                     "{name}: column {wanted} is {}, not text: CAST it AS text",
                     clean(kind, 40)
@@ -350,7 +361,10 @@ impl Talk<'_> {
 
     /// What to do about a table of ours that is missing.
     fn hint(&self, text: &str) -> String {
-        match text.contains(&format!("relation \"{}\" does not exist", self.config.acts.shown())) {
+        match text.contains(&format!(
+            "relation \"{}\" does not exist",
+            self.config.acts.shown()
+        )) {
             true => format!("; create it: {}", clean(ACTS_TABLE.trim(), 2_000)),
             false => String::new(),
         }
@@ -358,7 +372,10 @@ impl Talk<'_> {
 
     /// Everything between the permit and COMMIT: what was made, or how it ended without being made.
     #[allow(clippy::type_complexity)]
-    async fn steps(&mut self, order: &Order) -> Result<Result<(Recorded, Option<(String, String)>), Changed>, Stop> {
+    async fn steps(
+        &mut self,
+        order: &Order,
+    ) -> Result<Result<(Recorded, Option<(String, String)>), Changed>, Stop> {
         let config = self.config;
         let (act, swap) = (order.permit.act_id(), &order.swap);
         let now = order.clock.now();
@@ -366,7 +383,9 @@ impl Talk<'_> {
         for bind in swap.binds(&config.statements.change, act, now) {
             change = change.bind(bind);
         }
-        let changed = within(self.deadline, change.execute(&mut self.db)).await?.rows_affected();
+        let changed = within(self.deadline, change.execute(&mut self.db))
+            .await?
+            .rows_affected();
         let recorded = self.recorded(act, swap).await?;
         if changed == 0 {
             return Ok(Err(match recorded {
@@ -377,11 +396,16 @@ impl Talk<'_> {
         let rows = self.rows(&swap.sup).await?;
         let (1, [row]) = (changed, rows.as_slice()) else {
             let rule = "must be one row for each sup; nothing was changed";
-            return Err(Stop::Refused(format!("{changed} rows were changed for {}: {rule}", swap.sup)));
+            return Err(Stop::Refused(format!(
+                "{changed} rows were changed for {}: {rule}",
+                swap.sup
+            )));
         };
         let Some(recorded) = recorded else {
             let rule = "must write the row for :ref; nothing was changed";
-            return Err(Stop::Refused(format!("sql.change left no row with our reference: it {rule}")));
+            return Err(Stop::Refused(format!(
+                "sql.change left no row with our reference: it {rule}"
+            )));
         };
         if let Some(text) = swap.differs(row, &recorded, config.shows_eff, config.shows_apref) {
             return Err(Stop::Refused(format!("{text}; nothing was changed")));
@@ -482,7 +506,9 @@ impl Talk<'_> {
         let mut found = Vec::new();
         while let Some(row) = within(self.deadline, rows.try_next()).await? {
             if found.len() == most {
-                return Err(Stop::Trouble(format!("a question is answered with more than {most} rows")));
+                return Err(Stop::Trouble(format!(
+                    "a question is answered with more than {most} rows"
+                )));
             }
             found.push(of(&row)?);
         }
@@ -501,7 +527,10 @@ fn text(row: &PgRow, name: &str) -> Result<Option<String>, Stop> {
     match row.try_get::<Option<String>, _>(name) {
         Ok(value) => Ok(value),
         Err(sqlx::Error::ColumnNotFound(_)) => Ok(None),
-        Err(e) => Err(Stop::Trouble(format!("column {name} cannot be read: {}", said(&e)))),
+        Err(e) => Err(Stop::Trouble(format!(
+            "column {name} cannot be read: {}",
+            said(&e)
+        ))),
     }
 }
 
@@ -523,7 +552,9 @@ fn is_refusal(error: &sqlx::Error) -> bool {
 /// Whether a COMMIT answered with this error left nothing behind: a constraint or trigger checked at its end, or a
 /// conflict of transactions. Not 40003, which says that the server does not know either.
 fn certainly_rolled_back(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(|e| e.code().map(|c| c.into_owned()));
+    let code = error
+        .as_database_error()
+        .and_then(|e| e.code().map(|c| c.into_owned()));
     code.is_some_and(|c| c != "40003" && ["23", "40", "P0"].iter().any(|class| c.starts_with(class)))
 }
 
