@@ -174,13 +174,6 @@ async fn run_lab(args: LabArgs) -> Result<(), String> {
             Some(source) => format!("{e}: {source}"),
             None => e.to_string(),
         })?;
-    if let Some(problem) = lab.git_problem() {
-        // Said here too: whoever wants the git remote should not have to find it in the log.
-        let _ = writeln!(
-            std::io::stderr(),
-            "wilcod: the lab runs without a git remote: {problem}"
-        );
-    }
     run_file::write(&args.data, &lab.url(), None).map_err(|e| e.to_string())?;
     wait(told).await?;
     run_file::remove(&args.data);
