@@ -392,6 +392,11 @@ impl Lab {
         self.all.arm(fault).await
     }
 
+    /// Disarms every fault, everywhere, as `DELETE /lab/faults` does.
+    pub async fn clear_faults(&self) -> Result<(), ArmError> {
+        self.all.clear().await
+    }
+
     /// Stops listening, lets running answers end within five seconds (waiting `slow` ones are dropped, `late`
     /// ones not yet carried out never are), and closes the book, so that the folder can be used again.
     pub async fn stop(mut self) {

@@ -5,6 +5,7 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -15,6 +16,8 @@ pub const SHOTS_MAX: usize = 100;
 #[derive(Debug, Clone)]
 pub struct Shots {
     folder: PathBuf,
+    /// Held while shots are added: each has a number of its own.
+    arming: Arc<Mutex<()>>,
 }
 
 /// Shots of one kind, next to each other.
@@ -32,13 +35,17 @@ impl Shots {
     /// An empty folder: what an earlier lab left armed is gone.
     pub fn open(folder: PathBuf) -> io::Result<Self> {
         fs::create_dir_all(&folder)?;
-        let shots = Self { folder };
+        let shots = Self {
+            folder,
+            arming: Arc::default(),
+        };
         shots.clear()?;
         Ok(shots)
     }
 
     /// Arms a fault behind those already armed; false when there would be more than [`SHOTS_MAX`].
     pub fn arm(&self, word: &str, times: u32, delay: Duration) -> io::Result<bool> {
+        let _one_at_a_time = self.arming.lock().unwrap_or_else(PoisonError::into_inner);
         let names = self.names()?;
         let times_at_most = SHOTS_MAX.saturating_sub(names.len());
         if usize::try_from(times).is_ok_and(|times| times > times_at_most) {

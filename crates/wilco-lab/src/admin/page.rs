@@ -386,9 +386,10 @@ async fn releases(office: &Office) -> Result<String, Problem> {
     let report = releases_report(office.all.releases()?).await?;
     let rows = report.targets.into_iter().map(|target| {
         let current = target.current.unwrap_or_else(|| "(none)".into());
-        vec![target.name, current, target.entries.join(" ")]
+        let runs = target.runs.unwrap_or_else(|| "(nothing)".into());
+        vec![target.name, current, runs, target.entries.join(" ")]
     });
-    let targets = table(&["target", "current", "in it"], rows.collect());
+    let targets = table(&["target", "current", "runs", "in it"], rows.collect());
     let rows = report.artefacts.into_iter().map(|artefact| {
         let sha256 = artefact.sha256.unwrap_or_else(|| "(large)".into());
         vec![artefact.file, sha256]

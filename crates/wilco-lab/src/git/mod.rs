@@ -232,7 +232,16 @@ async fn seed(folder: &Path, repository: &Path) -> Result<(), GitError> {
     run("init", &init, b"").await?;
     let config = unready.join("config");
     fs::write(&config, CONFIG).map_err(in_folder(&config))?;
-    let import = ["--git-dir", &path, "fast-import", "--quiet", "--date-format=raw"];
+    // What a power cut takes away is made again.
+    let import = [
+        "-c",
+        "core.fsync=none",
+        "--git-dir",
+        &path,
+        "fast-import",
+        "--quiet",
+        "--date-format=raw",
+    ];
     run("fast-import", &import, seed::stream().as_bytes()).await?;
     fs::rename(&unready, repository).map_err(in_folder(repository))
 }

@@ -46,13 +46,17 @@ pub struct Message {
 pub struct Record {
     /// When it was stored, RFC 3339, UTC.
     pub at: String,
+    /// Under which the server spoke of it in its `250`.
     pub queue_id: String,
     /// The envelope's sender; empty for a report.
     pub from: String,
     /// The envelope's recipients, with what was asked for them.
     pub to: Vec<serde_json::Value>,
+    /// `ENVID` of RFC 3461, decoded.
     pub envid: Option<String>,
+    /// `RET` of RFC 3461.
     pub ret: Option<String>,
+    /// `BODY` of RFC 6152.
     pub body: Option<String>,
     /// The message's own `Message-ID`, with its angle brackets.
     pub message_id: Option<String>,
@@ -64,7 +68,9 @@ pub struct Record {
     pub size: u64,
     /// The file below the Maildir.
     pub file: String,
+    /// The client's name for itself.
     pub helo: String,
+    /// Who logged in, if anybody.
     pub user: Option<String>,
     /// The fault that met it, if any.
     pub fault: Option<String>,

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Written by wilco-lab. usage: health TARGET. Says whether the release that `current` of live/TARGET points at serves; takes
-# the oldest armed fault, if there is one. A shot belongs to whoever removes its file.
+# Written by wilco-lab. usage: health TARGET. Says whether the release that `current` of live/TARGET leads to serves: ends with
+# 0 (UP), 10 (DEGRADED) or 1 (DOWN). Takes the oldest armed fault, if there is one; a shot belongs to whoever removes its file.
 cd "$(dirname "$0")" || exit 2
 for shot in knobs/*; do
     [ -f "$shot" ] || continue
@@ -10,6 +10,10 @@ for shot in knobs/*; do
     unhealthy)
         echo "api: DOWN (a fault of the lab)"
         exit 1
+        ;;
+    degraded)
+        echo "api: DEGRADED (a fault of the lab)"
+        exit 10
         ;;
     slow)
         sleep "$seconds"
@@ -23,4 +27,9 @@ case ${1:-api-prod} in
     exit 2
     ;;
 esac
-exec "live/${1:-api-prod}/current/bin/api"
+program="live/${1:-api-prod}/current/bin/api"
+if [ ! -x "$program" ]; then
+    echo "api: DOWN (there is no $program)"
+    exit 1
+fi
+exec "$program"

@@ -39,18 +39,21 @@ const HEALTH: &str = include_str!("health.sh");
 pub enum ReleaseFault {
     /// The new release does not serve.
     Unhealthy,
+    /// It serves, with errors.
+    Degraded,
     /// It says so late.
     Slow,
 }
 
 impl ReleaseFault {
     /// Every fault, in the order the README lists them.
-    pub const ALL: [Self; 2] = [Self::Unhealthy, Self::Slow];
+    pub const ALL: [Self; 3] = [Self::Unhealthy, Self::Degraded, Self::Slow];
 
     /// Its name in `POST /lab/faults` and `--fault`, and the script's word for it.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Unhealthy => "unhealthy",
+            Self::Degraded => "degraded",
             Self::Slow => "slow",
         }
     }
@@ -77,6 +80,8 @@ pub struct Target {
     pub name: String,
     /// What its `current` link points at, if there is one.
     pub current: Option<String>,
+    /// The folder in the target that the link ends at, through other links; none where it ends nowhere in it.
+    pub runs: Option<String>,
     /// What else lies in it, with the content of folders one level down.
     pub entries: Vec<String>,
 }
@@ -162,9 +167,16 @@ fn target(name: String, path: &Path) -> io::Result<Target> {
     let current = fs::read_link(path.join("current")).ok();
     Ok(Target {
         name,
+        runs: runs(path),
         current: current.map(|to| to.to_string_lossy().into_owned()),
         entries,
     })
+}
+
+fn runs(target: &Path) -> Option<String> {
+    let release = fs::canonicalize(target.join("current")).ok()?;
+    let inside = release.strip_prefix(fs::canonicalize(target).ok()?).ok()?;
+    Some(inside.to_string_lossy().into_owned())
 }
 
 /// The names in a folder, sorted and bounded; none where there is no folder.

@@ -209,7 +209,8 @@ async fn connect(path: &Path) -> Result<SqliteConnection, sqlx::Error> {
         .filename(path)
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
-        .synchronous(SqliteSynchronous::Full)
+        // Ours are the seed and the knobs, which need not outlive a power cut. Who changes a vendor decides for itself.
+        .synchronous(SqliteSynchronous::Normal)
         .busy_timeout(Duration::from_secs(5));
     SqliteConnection::connect_with(&options).await
 }

@@ -64,17 +64,29 @@ async fn a_target_is_shown_as_it_is_and_its_health_is_that_of_current() {
     assert_eq!(said(&run(&health, &["api-prod"]).await), "api v2.4.0: UP");
 
     let target = folder.join("live/api-prod");
+    // As a deployment leaves it: the link leads to an act, the act to a release.
     ok(fs::create_dir_all(target.join("releases/v9/bin")));
-    ok(std::os::unix::fs::symlink("releases/v9", target.join("next")));
-    ok(fs::rename(target.join("next"), target.join("current")));
+    ok(fs::create_dir_all(target.join("acts")));
+    ok(std::os::unix::fs::symlink(
+        "../releases/v9",
+        target.join("acts/W1"),
+    ));
+    ok(std::os::unix::fs::symlink("acts/W1", target.join("next.W1")));
+    ok(fs::rename(target.join("next.W1"), target.join("current")));
     let shown = report(&bench).await["targets"][0].clone();
-    assert_eq!(shown["current"], "releases/v9");
-    let entries = shown["entries"].as_array().expect("entries");
-    assert!(entries.iter().any(|entry| entry == "releases/v9"), "{shown}");
-    assert!(
-        !run(&health, &["api-prod"]).await.status.success(),
-        "nothing runs there"
+    assert_eq!(
+        (&shown["current"], &shown["runs"]),
+        (&"acts/W1".into(), &"releases/v9".into())
     );
+    let entries = shown["entries"].as_array().expect("entries");
+    for entry in ["acts/W1", "releases/v2.4.0", "releases/v9"] {
+        assert!(entries.iter().any(|found| found == entry), "{shown}");
+    }
+    let down = run(&health, &["api-prod"]).await;
+    assert_eq!(down.status.code(), Some(1));
+    assert!(said(&down).starts_with("api: DOWN"), "{down:?}");
+    ok(fs::remove_dir_all(target.join("releases/v9")));
+    assert_eq!(report(&bench).await["targets"][0]["runs"], Value::Null);
     assert_eq!(run(&health, &["../live/api-prod"]).await.status.code(), Some(2));
     bench.lab.stop().await;
 }
@@ -84,6 +96,7 @@ async fn an_unhealthy_release_is_so_as_often_as_armed() {
     let bench = Bench::everybody().await;
     let health = bench.lab.releases_health().expect("a program");
     bench.client.fault("releases:unhealthy:2").await;
+    bench.client.fault("releases:degraded").await;
     bench.client.fault("releases:slow:1:0.1").await;
     for _ in 0..2 {
         let output = run(&health, &["api-prod"]).await;
@@ -92,6 +105,7 @@ async fn an_unhealthy_release_is_so_as_often_as_armed() {
             (Some(1), "api: DOWN (a fault of the lab)".into())
         );
     }
+    assert_eq!(run(&health, &["api-prod"]).await.status.code(), Some(10));
     for _ in 0..2 {
         assert_eq!(said(&run(&health, &["api-prod"]).await), "api v2.4.0: UP");
     }
