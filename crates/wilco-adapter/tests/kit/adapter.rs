@@ -1,7 +1,7 @@
 //! An adapter to the till: honest, or broken in one way.
 
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,7 +11,9 @@ use tokio::time::timeout;
 use wilco_adapter::{Adapter, Description, Found, Job, Outcome, Permit, Ready, Report, ResolveError, Served};
 use wilco_core::contract::{Identity, LateSend, LookupBy, Reversal};
 use wilco_core::frozen::{FrozenValue, Request, Source};
-use wilco_core::{ActId, Contract, Frozen, Resolved, Timestamp};
+use wilco_core::{ActId, Clock, Contract, Frozen, Resolved, Timestamp};
+
+use crate::till::Rules;
 
 /// How long an honest adapter waits for an answer.
 const LIMIT: Duration = Duration::from_millis(150);
@@ -43,13 +45,15 @@ pub enum Lie {
     SaysNothingForOperators,
     LeavesOutASlot,
     ForgetsWhatItFinds,
+    LooksByOrderingAgain,
+    DeniesWhatIsOld,
 }
 
 pub struct TillAdapter {
     addr: SocketAddr,
-    enforces: bool,
-    manners: bool,
+    rules: Rules,
     lie: Lie,
+    clock: Arc<dyn Clock>,
     place: Mutex<Option<String>>,
 }
 
@@ -62,12 +66,12 @@ enum Heard {
 }
 
 impl TillAdapter {
-    pub fn new(addr: SocketAddr, enforces: bool, manners: bool, lie: Lie) -> TillAdapter {
+    pub fn new(addr: SocketAddr, rules: Rules, lie: Lie, clock: Arc<dyn Clock>) -> TillAdapter {
         TillAdapter {
             addr,
-            enforces,
-            manners,
+            rules,
             lie,
+            clock,
             place: Mutex::default(),
         }
     }
@@ -82,7 +86,7 @@ impl TillAdapter {
             return Heard::NotConnected;
         };
         let mut stream = BufReader::new(stream);
-        if self.manners {
+        if self.rules.manners {
             let greeted = async {
                 let mut said = String::new();
                 stream
@@ -144,6 +148,7 @@ impl TillAdapter {
             values,
             receipt: Some((*receipt).to_owned()),
             status: "DONE".to_owned(),
+            ..Report::default()
         })
     }
 
@@ -193,13 +198,14 @@ fn plan(frozen: &Frozen) -> Report {
             .collect(),
         receipt: None,
         status: "DONE".to_owned(),
+        provisional: false,
     }
 }
 
 #[async_trait]
 impl Adapter for TillAdapter {
     fn describe(&self) -> Description {
-        let enforced = self.enforces || self.lie == Lie::PromisesIdentity;
+        let enforced = self.rules.enforces || self.lie == Lie::PromisesIdentity;
         let words = |text: &str| match self.lie {
             Lie::SaysNothingForOperators => String::new(),
             _ => text.to_owned(),
@@ -291,8 +297,16 @@ impl Adapter for TillAdapter {
         self.outcome(heard, frozen)
     }
 
-    async fn lookup(&self, act: ActId, frozen: &Frozen, _first_sent_at: Timestamp) -> Found {
-        let mut heard = self.ask(&format!("FIND {act}"), None).await;
+    async fn lookup(&self, act: ActId, frozen: &Frozen, first_sent_at: Timestamp) -> Found {
+        let age_s = self.clock.now().seconds_since(first_sent_at);
+        if self.lie == Lie::DeniesWhatIsOld && age_s > 86_400 {
+            return Found::Absent("the key is too old".to_owned());
+        }
+        let mut heard = match self.lie {
+            // Finds what is there, and makes what is not.
+            Lie::LooksByOrderingAgain => self.ask(&frozen.request.body, None).await,
+            _ => self.ask(&format!("FIND {act}"), None).await,
+        };
         if self.lie == Lie::ForgetsWhatItFinds {
             heard = Heard::Nothing;
         }
