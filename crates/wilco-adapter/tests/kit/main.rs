@@ -2,6 +2,7 @@
 //! caught by a case whose name says what is wrong with it.
 
 mod adapter;
+mod check;
 mod proxy;
 mod till;
 
