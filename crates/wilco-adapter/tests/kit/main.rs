@@ -2,6 +2,8 @@
 //! caught by a case whose name says what is wrong with it.
 
 mod adapter;
+mod check;
+mod proxy;
 mod till;
 
 use std::sync::Arc;
@@ -47,12 +49,7 @@ impl TillBench {
 impl Bench for TillBench {
     async fn adapter(&self) -> Arc<dyn Adapter> {
         let addr = self.proxy.addr();
-        Arc::new(TillAdapter::new(
-            addr,
-            self.rules.enforces,
-            self.rules.manners,
-            self.lie,
-        ))
+        Arc::new(TillAdapter::new(addr, self.rules, self.lie, self.clock.clone()))
     }
 
     fn clock(&self) -> Arc<Still> {
@@ -221,6 +218,29 @@ async fn each_broken_adapter_is_caught_by_a_case_that_names_its_fault() {
             ENFORCES,
             Lie::SendsWhenLookingUp,
             &["looked up before it was sent: not found"],
+        ),
+        (
+            ENFORCES,
+            Lie::LooksByOrderingAgain,
+            &[
+                "looked up before it was sent: not found",
+                "cut before the request",
+            ],
+        ),
+        (
+            ENFORCES,
+            Lie::ReadsOnce,
+            &["a reply in small pieces: understood all the same"],
+        ),
+        (
+            ENFORCES,
+            Lie::UnwrapsWhatComes,
+            &["a reply that cannot be read: unknown"],
+        ),
+        (
+            ENFORCES,
+            Lie::DeniesWhatIsOld,
+            &["looked up days later: nothing happens again"],
         ),
         (
             ENFORCES,
