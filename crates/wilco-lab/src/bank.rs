@@ -64,10 +64,11 @@ impl Bank {
 
     /// `GET /domestic-payment-consents/{id}`
     pub async fn consent_show(&self, consent_id: &str) -> Result<Answer, Answer> {
+        let mut consent = self.book.consent_get(consent_id).await.map_err(failed)?;
+        // Only a consent that is there can be hidden: a question for none must not use the knob up.
         if self.faults.take_read(Endpoint::Consents) {
             return Err(refused(&Refusal::ConsentUnknown));
         }
-        let mut consent = self.book.consent_get(consent_id).await.map_err(failed)?;
         // A lagging rail hides the payment and with it that the consent is used. Asked only when there is
         // something to hide, so that the knob counts the reads that matter.
         if consent.status == ConsentStatus::Consumed && self.faults.take_read(Endpoint::Payments) {

@@ -284,7 +284,7 @@ pub async fn text(app: &App) -> String {
 
     page.family("wilco_adapter_up", "gauge", "1 while the counterparty answers.");
     for adapter in app.engine.adapters() {
-        let up = u64::from(adapter.trouble.is_none());
+        let up = u64::from(!adapter.down);
         page.sample("wilco_adapter_up", &[("adapter", &adapter.description.name)], up);
     }
     page.0
