@@ -69,17 +69,17 @@ impl Asked {
         }
         let needs = |slot: &str| job.exec.iter().any(|s| s == slot);
         let undoing = undone.is_some();
-        let form = match (&undone, job.ask.as_str()) {
-            (Some(plan), _) => plan.form,
-            (None, "ROLLBACK") => Form::Rollback,
-            (None, _) => Form::Deploy,
+        let form = match job.ask.as_str() {
+            "ROLLBACK" => Form::Rollback,
+            // An UNDO has the slots of a deployment whatever it reverses: what runs afterwards, and what ran before.
+            _ => Form::Deploy,
         };
         let want = match (undone, form) {
             (Some(plan), _) => Want::Undo(Box::new(plan)),
             (None, Form::Rollback) => Want::Before,
             (None, Form::Deploy) => Want::Version(version(job, "ver")?),
         };
-        let (window, win, win_from) = window(job, place, form == Form::Deploy && !undoing)?;
+        let (window, win, win_from) = window(job, place, needs("win"), form == Form::Deploy && !undoing)?;
         let apref = match job.slot("apref") {
             Some(apref) => Some(apref.to_owned()),
             None => job.undo.as_ref().and_then(|u| u.frozen.value("apref").map(str::to_owned)),
@@ -139,7 +139,7 @@ impl Asked {
             extra,
             request,
             placed: None,
-            cut_off: Some(self.window.closes),
+            cut_off: Some(self.window.closes).filter(|at| *at != Timestamp::MAX),
             authorise_at: None,
             notes: vec![format!("{place}: {} takes the place of {}", plan.ver, plan.prev)],
         }
@@ -180,7 +180,10 @@ pub(crate) struct Named {
 const KNOWN: [&str; 5] = ["env", "ver", "prev", "win", "apref"];
 
 /// Slots no target can know. The done report carries them.
-pub(crate) const CARRIED: [&str; 2] = ["win", "apref"];
+pub(crate) fn carried(ask: &str) -> impl Iterator<Item = &'static str> {
+    let window = (ask == "DEPLOY").then_some("win");
+    window.into_iter().chain(["apref"])
+}
 
 fn version(job: &Job, slot: &str) -> Result<String, ResolveError> {
     match job.slot(slot) {
@@ -193,8 +196,21 @@ fn version(job: &Job, slot: &str) -> Result<String, ResolveError> {
     }
 }
 
-fn window(job: &Job, place: &Place, by_rule: bool) -> Result<(Window, String, Source), ResolveError> {
+/// `stated`: the statement says when it may be done. `by_rule`: a target may demand that the handoff says so.
+fn window(
+    job: &Job,
+    place: &Place,
+    stated: bool,
+    by_rule: bool,
+) -> Result<(Window, String, Source), ResolveError> {
     let Some(win) = job.slot("win") else {
+        if !stated {
+            let window = Window {
+                opens: job.now.minute_down(),
+                closes: Timestamp::MAX,
+            };
+            return Ok((window, String::new(), Source::Resolved));
+        }
         if by_rule && place.window == WindowRule::Required {
             let text = format!("slot win is missing: target {} is changed in a named window only", place.name);
             return Err(refused("SCOPE", text));

@@ -90,7 +90,8 @@ impl DeployAdapter {
                               link was never made, asked under the folder's lock. A remote that lags, or from which \
                               refs/wilco was deleted, would say the same"
                 .to_owned(),
-            ..crate::contract_defaults()
+            reversal_until_s: None,
+            cut_off: "the end of the change window, in the target's own time".to_owned(),
         }
     }
 
@@ -135,7 +136,7 @@ impl Adapter for DeployAdapter {
         let served = |ask: &str| Served {
             profile: "deploy".to_owned(),
             ask: ask.to_owned(),
-            carried: asked::CARRIED.map(str::to_owned).to_vec(),
+            carried: asked::carried(ask).map(str::to_owned).collect(),
             contract: self.contract(),
         };
         let shown = |t: &Target| match &t.kind {
@@ -181,7 +182,10 @@ impl Adapter for DeployAdapter {
             Err(text) => return Ready::Unknown(text),
         };
         if self.clock.now() < plan.opens {
-            return not_yet(&plan);
+            return Ready::NotYet {
+                from: plan.opens,
+                text: "the change window has not opened".to_owned(),
+            };
         }
         match &target.kind {
             Kind::Git(git) => git.ready(&plan).await,
@@ -199,7 +203,7 @@ impl Adapter for DeployAdapter {
         }
         match &target.kind {
             Kind::Git(git) => git.execute(&permit, frozen, &plan).await,
-            Kind::Folder(folder) => folder.execute(permit, frozen, plan).await,
+            Kind::Folder(folder) => folder.execute(permit, frozen.request.body.clone(), plan).await,
         }
     }
 
@@ -208,7 +212,7 @@ impl Adapter for DeployAdapter {
             Err(text) => Found::Unknown(text),
             Ok((target, plan)) => match &target.kind {
                 Kind::Git(git) => git.lookup(frozen, &plan).await,
-                Kind::Folder(folder) => folder.lookup(plan).await,
+                Kind::Folder(folder) => folder.lookup(frozen.request.body.clone(), plan).await,
             },
         }
     }
