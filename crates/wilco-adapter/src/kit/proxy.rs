@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! client -> | CutBefore | first half | CutMiddle | second half | CutAfter | -> server acts
-//!        <- |     CutReply, Hold, Garbage    |  first half  |  CutInReply  | <-
+//!        <- |  CutReply, Hold, Pause, Garbage  |  first half |  CutInReply | <-
 //! ```
 
 mod line;
@@ -36,8 +36,10 @@ pub enum Break {
     CutInReply,
     /// The answer is kept back until the client gives up.
     Hold,
-    /// What the client said is kept back until it gives up, and then delivered.
+    /// What the client said is kept back until it gives up and [`FaultProxy::release`] is called; then it is delivered.
     Late,
+    /// The answer is kept back until [`FaultProxy::release`] is called; then all goes well.
+    Pause,
     /// These bytes instead of the answer, and the end.
     Garbage(Vec<u8>),
     /// All goes well; afterwards the server hears the client's whole conversation again on a second connection.
@@ -73,6 +75,8 @@ pub struct FaultProxy {
 struct State {
     /// How many connections are being broken right now.
     broken: watch::Sender<usize>,
+    /// Whether what is kept back may go.
+    released: watch::Sender<bool>,
     inner: Mutex<Inner>,
 }
 
@@ -96,6 +100,7 @@ impl FaultProxy {
         let listener = socket_at(addr)?.listen(BACKLOG)?;
         let state = Arc::new(State {
             broken: watch::Sender::new(0),
+            released: watch::Sender::new(false),
             inner: Mutex::new(Inner {
                 target,
                 armed: None,
@@ -143,6 +148,7 @@ impl FaultProxy {
         inner.hit = false;
         inner.conversations.clear();
         inner.era += 1;
+        self.state.released.send_replace(false);
     }
 
     /// Breaks a turn of a connection made after the last [`FaultProxy::begin`], once.
@@ -150,6 +156,16 @@ impl FaultProxy {
         let mut inner = self.state.inner();
         inner.armed = Some((connection, turn, how));
         inner.hit = false;
+    }
+
+    /// Nothing more is to be broken; what is being broken goes on.
+    pub fn disarm(&self) {
+        self.state.inner().armed = None;
+    }
+
+    /// Lets go what is kept back ([`Break::Late`], [`Break::Pause`]), now and until the next [`FaultProxy::begin`].
+    pub fn release(&self) {
+        self.state.released.send_replace(true);
     }
 
     /// Whether what was armed has happened.

@@ -5,12 +5,17 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use wilco_core::contract::LookupBy;
 use wilco_core::{Clock, Frozen, Timestamp};
 
 use super::bench::{Bench, Effect};
 use super::findings::{Stop, failed};
+use super::judge;
 use super::props::{frozen_of, permit, served};
 use crate::{Adapter, Description, Found, Job, Outcome, Ready, Served};
+
+/// How many lookups after the settle window may say that they do not know.
+const LOOKUPS: usize = 4;
 
 /// The adapter under trial.
 pub(super) struct Trial<'a> {
@@ -26,8 +31,10 @@ pub(super) struct Trial<'a> {
 pub(super) struct Prepared {
     pub job: Job,
     pub frozen: Frozen,
-    /// When it was sent first; the clock's now, until then.
+    /// When it is sent first: the bench's clock stands still until it is settled.
     pub first_sent_at: Timestamp,
+    /// How many effects the whole record held before.
+    pub all_before: Option<usize>,
 }
 
 impl<'a> Trial<'a> {
@@ -70,6 +77,7 @@ impl<'a> Trial<'a> {
 
     /// Resolves this job and makes it ready to be sent.
     pub async fn prepare_this(&self, job: Job) -> Result<Prepared, Stop> {
+        let all_before = self.bench.effects_in_all().await;
         let adapter = self.bench.adapter().await;
         let resolved = match self.patiently("resolve", adapter.resolve(&job)).await? {
             Ok(resolved) => resolved,
@@ -88,6 +96,7 @@ impl<'a> Trial<'a> {
             first_sent_at: self.bench.clock().now(),
             job,
             frozen,
+            all_before,
         })
     }
 
@@ -111,6 +120,69 @@ impl<'a> Trial<'a> {
         self.patiently("lookup", asked).await
     }
 
+    /// Withdraws what resolve put in place.
+    pub async fn release(&self, act: &Prepared) -> Result<(), Stop> {
+        let adapter = self.bench.adapter().await;
+        self.patiently("release", adapter.release(act.job.act_id, &act.frozen))
+            .await
+    }
+
+    /// Compares what was said of an act with the record: at once, by lookups, after the settle window, and by lookups
+    /// again. Returns the effects it has in the end. `lags`: the counterparty was told to hide the act for a while.
+    pub async fn aftermath(
+        &self,
+        act: &Prepared,
+        outcome: &Outcome,
+        lags: bool,
+    ) -> Result<Vec<Effect>, Stop> {
+        let contract = &act.frozen.contract;
+        self.lines().for_each(super::FaultProxy::disarm);
+        judge::outcome(outcome, &self.effects(act).await, judge::AT_ONCE)?;
+        let hidden = lags || contract.lookup == LookupBy::Evidence;
+        for _ in 0..2 {
+            self.look(act, hidden).await?;
+        }
+        self.settle().await;
+        let settled = self.effects(act).await;
+        judge::outcome(outcome, &settled, "after the settle window")?;
+        let mut found = Vec::new();
+        for _ in 0..LOOKUPS {
+            let now = self.look(act, false).await?;
+            let conclusive = judge::concludes(&now, &settled, contract);
+            found.push(now);
+            if conclusive {
+                break;
+            }
+        }
+        if !found
+            .last()
+            .is_some_and(|f| judge::concludes(f, &settled, contract))
+        {
+            return failed(format!(
+                "after the settle window the record has {} effects, and {LOOKUPS} lookups do not find that: {found:?}",
+                settled.len()
+            ));
+        }
+        let in_the_end = self.effects(act).await;
+        if in_the_end != settled {
+            return failed(format!(
+                "lookups changed the record from {settled:?} to {in_the_end:?}"
+            ));
+        }
+        let all = self.bench.effects_in_all().await;
+        judge::grew_by(settled.len(), act.all_before, all)?;
+        Ok(settled)
+    }
+
+    /// One lookup, compared with the record before and after it.
+    async fn look(&self, act: &Prepared, hidden: bool) -> Result<Found, Stop> {
+        let before = self.effects(act).await;
+        let found = self.lookup(act).await?;
+        let after = self.effects(act).await;
+        judge::found(&found, &before, &after, &act.frozen.contract, hidden)?;
+        Ok(found)
+    }
+
     /// What the counterparty's record has of it.
     pub async fn effects(&self, act: &Prepared) -> Vec<Effect> {
         self.bench.effects(act.job.act_id, &act.frozen).await
@@ -120,6 +192,8 @@ impl<'a> Trial<'a> {
     pub async fn settle(&self) {
         for line in self.lines() {
             // What a broken connection still does is over within the proxy's own limits.
+            line.disarm();
+            line.release();
             line.quiet().await;
         }
         self.bench.settle().await;

@@ -121,8 +121,8 @@ impl Line {
                             repeat.get_or_insert_with(|| Broken::begin(&self.state));
                             self.server.write_all(bytes).await?;
                         }
+                        None | Some(Break::Pause) => self.server.write_all(bytes).await?,
                         Some(how) => return self.break_saying(how, bytes).await,
-                        None => self.server.write_all(bytes).await?,
                     }
                 }
                 Heard::Server(0) => {
@@ -131,6 +131,12 @@ impl Line {
                 Heard::Server(n) => {
                     self.server_spoke(n);
                     match self.armed() {
+                        Some(Break::Pause) => {
+                            let broken = Broken::begin(&self.state);
+                            self.await_release().await;
+                            drop(broken);
+                            self.client.write_all(&from_server[..n]).await?;
+                        }
                         Some(Break::Duplicate) | None => self.client.write_all(&from_server[..n]).await?,
                         Some(how) => return self.break_reply(how, &from_server[..n]).await,
                     }
@@ -166,6 +172,7 @@ impl Line {
                 let mut kept = first.to_vec();
                 // Until it gives up, by closing or by a reset.
                 let _ = timeout(AT_MOST, self.client.read_to_end(&mut kept)).await;
+                self.await_release().await;
                 self.server.write_all(&kept).await?;
                 self.await_answer(AT_MOST).await;
             }
@@ -173,7 +180,7 @@ impl Line {
                 self.server.write_all(first).await?;
                 return self.until_reply(how).await;
             }
-            Break::Duplicate => {}
+            Break::Duplicate | Break::Pause => {}
         }
         Ok(())
     }
@@ -238,6 +245,12 @@ impl Line {
         let mut bytes = vec![0; 4096];
         let end = async { while let Ok(1..) = self.client.read(&mut bytes).await {} };
         let _ = timeout(at_most, end).await;
+    }
+
+    /// Waits until what is kept back may go.
+    async fn await_release(&self) {
+        let mut released = self.state.released.subscribe();
+        let _ = timeout(AT_MOST, released.wait_for(|r| *r)).await;
     }
 
     /// Waits until the server has begun to answer, or has hung up.
