@@ -102,8 +102,8 @@ impl Git {
                 Passage::Stopped(Stop::Moved(text)) => {
                     return Err(passing(format!("the remote changed while it was read ({text}); try again")));
                 }
-                Passage::Open if ended.code == Some(0) => return Ok(option),
                 Passage::Open if option && said.contains("push options") => {}
+                Passage::Open if went_through(&ended) => return Ok(option),
                 Passage::Open | Passage::NotAsked => {
                     return Err(passing(format!("the remote would not take the push: {said}")));
                 }
@@ -199,6 +199,19 @@ fn arguments(remote: &str, plan: &Plan, wanted: &[Move], probe: bool) -> Vec<Str
     arguments.extend(["--".to_owned(), remote.to_owned()]);
     arguments.extend(wanted.iter().map(|m| format!("{}:{}", m.to, m.name)));
     arguments
+}
+
+/// Pure: whether nothing spoke against a push that was only tried. A remote that is told of no ref may hang up before git has
+/// said its push options: then a signal ends git, or it says that it could not write.
+fn went_through(ended: &Ended) -> bool {
+    const BROKEN_PIPE: i32 = 128 + 13;
+    let says = |l: &str| l.starts_with("fatal:") || l.starts_with("error:");
+    let mut complaints = ended.err.lines().filter(|l| says(l));
+    match ended.code {
+        Some(0) => true,
+        None | Some(BROKEN_PIPE) => complaints.next().is_none(),
+        Some(_) => complaints.next().is_some_and(|l| l.contains("unable to write")) && complaints.next().is_none(),
+    }
 }
 
 /// Pure: whether a push would move exactly what it should, from where it should.
