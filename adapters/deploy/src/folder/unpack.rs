@@ -109,9 +109,11 @@ impl<'a> Unpacking<'a> {
                         None => entry.link_name_bytes().map(std::borrow::Cow::into_owned),
                     };
                     let Some(path) = self.inside(&name)? else { continue };
-                    let runs = entry.header().mode().map_err(|e| broken(&e))? & 0o111 != 0;
                     match kind {
-                        EntryType::Regular | EntryType::Continuous => self.file(&path, &mut entry, runs)?,
+                        EntryType::Regular | EntryType::Continuous => {
+                            let mode = entry.header().mode().map_err(|e| broken(&e))?;
+                            self.file(&path, &mut entry, mode & 0o111 != 0)?;
+                        }
                         EntryType::Directory => self.directory(&path)?,
                         EntryType::Symlink => {
                             let link = path_of(&link.unwrap_or_default())?;

@@ -232,6 +232,7 @@ pub struct FolderScene {
     pub temp: Temp,
     pub clock: Arc<Still>,
     pub adapter: DeployAdapter,
+    pub config: DeployConfig,
 }
 
 impl FolderScene {
@@ -240,9 +241,14 @@ impl FolderScene {
     }
 
     pub fn with(more: &str) -> FolderScene {
+        FolderScene::with_top("", more)
+    }
+
+    /// `top`: lines of the whole table. `more`: lines of the target's.
+    pub fn with_top(top: &str, more: &str) -> FolderScene {
         let temp = Temp::new();
         let table = format!(
-            "[targets.api-prod]\nkind = \"folder\"\nservice = \"api\"\nenv = \"PROD\"\nfolder = \"live\"\n\
+            "{top}\n[targets.api-prod]\nkind = \"folder\"\nservice = \"api\"\nenv = \"PROD\"\nfolder = \"live\"\n\
              artefacts = \"artefacts\"\n{more}\n"
         );
         let config = DeployConfig::from_toml(&table)
@@ -252,6 +258,7 @@ impl FolderScene {
         let clock = Still::at(nine());
         let scene = FolderScene {
             adapter: adapter(&config, &clock),
+            config,
             temp,
             clock,
         };
@@ -259,6 +266,11 @@ impl FolderScene {
             scene.folder_artefact(version, &[("app", version), ("lib/part", "part")]);
         }
         scene
+    }
+
+    /// The adapter of another daemon on the same folder.
+    pub fn beside(scene: &FolderScene) -> DeployAdapter {
+        adapter(&scene.config, &scene.clock)
     }
 
     pub fn live(&self) -> PathBuf {
