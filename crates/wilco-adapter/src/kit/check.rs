@@ -4,7 +4,6 @@
 //! must, and that it contradicts neither itself nor its contract. [`check`] moves nothing. [`check_acting`] carries out an
 //! act that the caller has claimed, and is for those who asked for that in so many words.
 
-use std::future::Future;
 use std::time::Duration;
 
 use wilco_core::contract::LookupBy;
@@ -12,6 +11,7 @@ use wilco_core::{Frozen, Timestamp};
 
 use super::findings::{Case, Finding, Findings, Stop, failed, not_applicable};
 use super::judge;
+use super::patience::patiently;
 use super::props::{frozen_of, served};
 use super::sane::sane;
 use crate::{Adapter, Found, Job, Outcome, Permit, Ready};
@@ -186,13 +186,6 @@ fn agrees(outcome: &Outcome, found: &Found, frozen: &Frozen) -> Result<(), Stop>
         }
         // Absent or unknown so soon proves nothing: reads may lag for the settle window.
         _ => Ok(()),
-    }
-}
-
-async fn patiently<T>(what: &str, patience: Duration, call: impl Future<Output = T>) -> Result<T, Stop> {
-    match tokio::time::timeout(patience, call).await {
-        Ok(done) => Ok(done),
-        Err(_) => failed(format!("{what} did not return within {} s", patience.as_secs())),
     }
 }
 

@@ -22,6 +22,7 @@ mod check;
 mod clock;
 mod findings;
 mod judge;
+mod patience;
 mod props;
 mod proxy;
 mod run;

@@ -47,6 +47,8 @@ pub enum Lie {
     ForgetsWhatItFinds,
     LooksByOrderingAgain,
     DeniesWhatIsOld,
+    ReadsOnce,
+    UnwrapsWhatComes,
 }
 
 pub struct TillAdapter {
@@ -114,6 +116,10 @@ impl TillAdapter {
         let answered = async {
             stream.write_all(format!("{line}\n").as_bytes()).await.ok()?;
             let mut answer = Vec::new();
+            if self.lie == Lie::ReadsOnce {
+                answer.extend_from_slice(stream.fill_buf().await.ok()?);
+                return String::from_utf8(answer).ok().map(|t| t.trim().to_owned());
+            }
             stream.read_until(b'\n', &mut answer).await.ok()?;
             let text = String::from_utf8_lossy(&answer).into_owned();
             text.strip_suffix('\n')
@@ -182,6 +188,7 @@ impl TillAdapter {
                 ..Report::default()
             }),
             ["REFUSED", ..] => Outcome::Rejected(line),
+            _ if self.lie == Lie::UnwrapsWhatComes => panic!("no such word: {line}"),
             _ if self.lie == Lie::TakesAnythingForDone => Outcome::Executed(Report::default()),
             _ => Outcome::Unknown(line),
         }

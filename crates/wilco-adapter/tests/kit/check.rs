@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use wilco_adapter::kit::{self, Bench, Fault, Finding, Findings};
 use wilco_adapter::Outcome;
+use wilco_adapter::kit::{self, Bench, Fault, Finding, Findings};
 use wilco_core::Clock;
 
 use crate::adapter::Lie;

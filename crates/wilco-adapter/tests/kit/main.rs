@@ -229,6 +229,16 @@ async fn each_broken_adapter_is_caught_by_a_case_that_names_its_fault() {
         ),
         (
             ENFORCES,
+            Lie::ReadsOnce,
+            &["a reply in small pieces: understood all the same"],
+        ),
+        (
+            ENFORCES,
+            Lie::UnwrapsWhatComes,
+            &["a reply that cannot be read: unknown"],
+        ),
+        (
+            ENFORCES,
             Lie::DeniesWhatIsOld,
             &["looked up days later: nothing happens again"],
         ),

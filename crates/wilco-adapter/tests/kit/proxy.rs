@@ -131,6 +131,26 @@ async fn a_pause_ends_when_it_is_told_to() {
 }
 
 #[tokio::test]
+async fn an_answer_in_pieces_is_whole_in_the_end() {
+    let (addr, _) = echo().await;
+    let proxy = FaultProxy::to(addr).await.expect("a port");
+    proxy.begin();
+    proxy.arm(0, 0, Break::Dribble);
+    let mut stream = TcpStream::connect(proxy.addr()).await.expect("taken");
+    let line = [b"a".repeat(999), b"\n".to_vec()].concat();
+    stream.write_all(&line).await.expect("taken");
+    let (mut heard, mut pieces) = (Vec::new(), 0);
+    while heard.len() < line.len() {
+        let mut bytes = vec![0; 1024];
+        let n = stream.read(&mut bytes).await.expect("answered");
+        heard.extend_from_slice(&bytes[..n]);
+        pieces += 1;
+    }
+    assert_eq!(heard, line);
+    assert!(pieces > 1, "it came in one piece");
+}
+
+#[tokio::test]
 async fn what_went_by_is_written_down_by_turns() {
     let (addr, _) = echo().await;
     let proxy = FaultProxy::to(addr).await.expect("a port");
