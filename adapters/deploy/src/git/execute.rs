@@ -65,13 +65,22 @@ impl Git {
         wilco_failpoint::reach!("send.answered");
         match passage {
             Passage::NotAsked => Outcome::NotSent(match ended {
-                Ok(ended) => format!("the push ended before anything was sent: {}", parse::complaint(&ended.err)),
+                Ok(ended) => format!(
+                    "the push ended before anything was sent: {}",
+                    parse::complaint(&ended.err)
+                ),
                 Err(failure) => format!("before anything was sent: {failure}"),
             }),
             Passage::Stopped(Stop::Ours(text)) => Outcome::NotSent(text),
             // Nothing was sent now; but the same act may have been sent before, and be what moved it.
             Passage::Stopped(Stop::Moved(text)) => {
-                self.read_back(frozen, plan, Some(format!("the remote is not as stated: {text}")), "").await
+                self.read_back(
+                    frozen,
+                    plan,
+                    Some(format!("the remote is not as stated: {text}")),
+                    "",
+                )
+                .await
             }
             Passage::Open => {
                 let (refused, said) = verdict(&ended, &self.config.branch, &record);
@@ -100,7 +109,9 @@ impl Git {
             match passage {
                 Passage::Stopped(Stop::Ours(text)) => return Err(passing(text)),
                 Passage::Stopped(Stop::Moved(text)) => {
-                    return Err(passing(format!("the remote changed while it was read ({text}); try again")));
+                    return Err(passing(format!(
+                        "the remote changed while it was read ({text}); try again"
+                    )));
                 }
                 Passage::Open if option && said.contains("push options") => {}
                 Passage::Open if went_through(&ended) => return Ok(option),
@@ -118,7 +129,10 @@ impl Git {
         self.ensure().await?;
         let id = self.keep(&frozen.request.body).await?;
         if id != frozen.request.key {
-            return Err(format!("the frozen record has the id {id}, not the stated {}", frozen.request.key));
+            return Err(format!(
+                "the frozen record has the id {id}, not the stated {}",
+                frozen.request.key
+            ));
         }
         if !self.has(&plan.to).await {
             self.fetch_source().await.map_err(|e| e.to_string())?;
@@ -167,24 +181,30 @@ impl Git {
         match (self.seen(frozen, plan, READ).await, refused) {
             (Ok(Standing::Done(seen)), _) => Outcome::Executed(plan.report(seen)),
             (Ok(Standing::Nothing { .. }), Some(refused)) => Outcome::Rejected(refused),
-            (Ok(Standing::Nothing { .. }), None) => {
-                Outcome::Unknown(format!("the push ended unclearly, and its ref is not there yet: {said}"))
-            }
-            (Ok(Standing::Strange(text)) | Err(text), Some(refused)) => {
-                Outcome::Unknown(format!("{refused}; and the remote could not be read after it: {text}"))
-            }
-            (Ok(Standing::Strange(text)) | Err(text), None) => {
-                Outcome::Unknown(format!("pushed, and the remote could not be read after it: {text} {said}"))
-            }
+            (Ok(Standing::Nothing { .. }), None) => Outcome::Unknown(format!(
+                "the push ended unclearly, and its ref is not there yet: {said}"
+            )),
+            (Ok(Standing::Strange(text)) | Err(text), Some(refused)) => Outcome::Unknown(format!(
+                "{refused}; and the remote could not be read after it: {text}"
+            )),
+            (Ok(Standing::Strange(text)) | Err(text), None) => Outcome::Unknown(format!(
+                "pushed, and the remote could not be read after it: {text} {said}"
+            )),
         }
     }
 }
 
 fn arguments(remote: &str, plan: &Plan, wanted: &[Move], probe: bool) -> Vec<String> {
-    let mut arguments: Vec<String> =
-        ["push", "--porcelain", "--atomic", "--no-signed", "--no-follow-tags", "--recurse-submodules=no"]
-            .map(str::to_owned)
-            .to_vec();
+    let mut arguments: Vec<String> = [
+        "push",
+        "--porcelain",
+        "--atomic",
+        "--no-signed",
+        "--no-follow-tags",
+        "--recurse-submodules=no",
+    ]
+    .map(str::to_owned)
+    .to_vec();
     if probe {
         arguments.push("--dry-run".to_owned());
     }
@@ -210,7 +230,9 @@ fn went_through(ended: &Ended) -> bool {
     match ended.code {
         Some(0) => true,
         None | Some(BROKEN_PIPE) => complaints.next().is_none(),
-        Some(_) => complaints.next().is_some_and(|l| l.contains("unable to write")) && complaints.next().is_none(),
+        Some(_) => {
+            complaints.next().is_some_and(|l| l.contains("unable to write")) && complaints.next().is_none()
+        }
     }
 }
 
@@ -220,10 +242,18 @@ fn compare(moves: &[Move], wanted: &[Move]) -> Result<(), Stop> {
         match moves.iter().find(|m| m.name == want.name) {
             Some(found) if found == want => {}
             Some(found) => {
-                return Err(Stop::Moved(format!("{} is at {}, not at {}", want.name, found.from, want.from)));
+                return Err(Stop::Moved(format!(
+                    "{} is at {}, not at {}",
+                    want.name, found.from, want.from
+                )));
             }
             // What git leaves out has moved, or is where we would bring it.
-            None => return Err(Stop::Moved(format!("{} is not at {} any more", want.name, want.from))),
+            None => {
+                return Err(Stop::Moved(format!(
+                    "{} is not at {} any more",
+                    want.name, want.from
+                )));
+            }
         }
     }
     if moves.len() == wanted.len() {
@@ -240,10 +270,20 @@ fn verdict(ended: &Result<Ended, Failure>, branch: &str, record: &str) -> (Optio
         Err(failure) => return (None, failure.to_string()),
     };
     let said = parse::complaint(&ended.err);
-    match (parse::pushed(&ended.out, branch), parse::pushed(&ended.out, record)) {
+    match (
+        parse::pushed(&ended.out, branch),
+        parse::pushed(&ended.out, record),
+    ) {
         (Some(Pushed::Refused(one)), Some(Pushed::Refused(other))) => {
-            let words = if one == other { one } else { format!("{one}, {other}") };
-            (Some(format!("the remote refuses the push: {words}; {said}")), said)
+            let words = if one == other {
+                one
+            } else {
+                format!("{one}, {other}")
+            };
+            (
+                Some(format!("the remote refuses the push: {words}; {said}")),
+                said,
+            )
         }
         _ => (None, said),
     }
@@ -282,7 +322,11 @@ mod tests {
             })
         };
         let both = "!\tb:refs/heads/prod\t[remote rejected] (declined)\n!\tb:refs/wilco/x\t[remote rejected] (declined)\n";
-        assert!(verdict(&ended(both), "refs/heads/prod", "refs/wilco/x").0.is_some());
+        assert!(
+            verdict(&ended(both), "refs/heads/prod", "refs/wilco/x")
+                .0
+                .is_some()
+        );
         let one = "!\tb:refs/heads/prod\t[remote rejected] (declined)\n*\tb:refs/wilco/x\t[new reference]\n";
         assert_eq!(verdict(&ended(one), "refs/heads/prod", "refs/wilco/x").0, None);
         let unsaid = "!\tb:refs/heads/prod\t[remote failure] (x)\n!\tb:refs/wilco/x\t[remote failure] (x)\n";
