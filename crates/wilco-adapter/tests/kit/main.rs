@@ -82,7 +82,7 @@ impl Bench for TillBench {
     }
 
     async fn settle(&self) {
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
         self.till
             .finish(self.refuses_in_the_end.swap(false, Ordering::SeqCst));
         self.clock.pass(1);
@@ -103,7 +103,8 @@ impl Bench for TillBench {
     }
 
     fn patience(&self) -> Duration {
-        Duration::from_secs(5)
+        // One of them makes every case wait for it.
+        Duration::from_secs(if self.lie == Lie::WaitsForEver { 3 } else { 20 })
     }
 }
 
