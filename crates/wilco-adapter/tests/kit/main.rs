@@ -284,6 +284,7 @@ async fn each_broken_adapter_is_caught_by_a_case_that_names_its_fault() {
             Lie::PromisesIdentity,
             &[
                 "the same bytes again: no second effect",
+                "sent by two daemons at once: one effect",
                 "the request arrives twice",
             ],
         ),
