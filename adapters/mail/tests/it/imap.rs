@@ -20,7 +20,9 @@ fn usual(uids: &str) -> Answers {
         ("UID SEARCH", format!("* SEARCH{uids}\r\n{{tag}} OK done")),
         (
             "UID FETCH",
-            format!("* 1 FETCH (UID 7 BODY[HEADER.FIELDS (MESSAGE-ID TO)] {{size}}\r\n{headers})\r\n{{tag}} OK done"),
+            format!(
+                "* 1 FETCH (UID 7 BODY[HEADER.FIELDS (MESSAGE-ID TO)] {{size}}\r\n{headers})\r\n{{tag}} OK done"
+            ),
         ),
         ("LOGOUT", "* BYE\r\n{tag} OK done".to_owned()),
         ("", "{tag} OK done".to_owned()),
@@ -52,11 +54,16 @@ async fn archive(answers: Answers) -> (u16, Arc<Mutex<Vec<String>>>, Arc<Mutex<S
                     break;
                 }
                 // The size of what follows on the next lines, up to the closing bracket.
-                let literal = answer.split("{size}\r\n").nth(1).map_or(0, |rest| {
-                    rest.find(")\r\n").unwrap_or(rest.len())
-                });
+                let literal = answer
+                    .split("{size}\r\n")
+                    .nth(1)
+                    .map_or(0, |rest| rest.find(")\r\n").unwrap_or(rest.len()));
                 let answer = answer.replace("{size}", &format!("{{{literal}}}"));
-                if stream.write_all(format!("{answer}\r\n").as_bytes()).await.is_err() {
+                if stream
+                    .write_all(format!("{answer}\r\n").as_bytes())
+                    .await
+                    .is_err()
+                {
                     break;
                 }
             }
@@ -100,8 +107,15 @@ async fn found_proves_that_it_was_sent() {
     let Found::Executed(report) = found else {
         panic!("{found:?}");
     };
-    assert_eq!(report.values, [("addr".to_owned(), "ar@marlow.example".to_owned())]);
-    assert!(report.receipt.is_some_and(|r| r.starts_with("uid 7 of Sent mail at 127.0.0.1:")));
+    assert_eq!(
+        report.values,
+        [("addr".to_owned(), "ar@marlow.example".to_owned())]
+    );
+    assert!(
+        report
+            .receipt
+            .is_some_and(|r| r.starts_with("uid 7 of Sent mail at 127.0.0.1:"))
+    );
     assert!(report.status.contains("not delivery"), "{}", report.status);
     assert_eq!(told[0], "LOGIN \"ar\\\"chive\" \"s3\\\\ \\\"cret\"");
     assert_eq!(told[1], "EXAMINE \"Sent mail\"", "it reads and changes nothing");
@@ -111,7 +125,10 @@ async fn found_proves_that_it_was_sent() {
 #[tokio::test]
 async fn not_found_proves_nothing() {
     let (found, _) = looked_up(usual("")).await;
-    assert!(matches!(found, Found::Absent(ref text) if text.contains("proves nothing")), "{found:?}");
+    assert!(
+        matches!(found, Found::Absent(ref text) if text.contains("proves nothing")),
+        "{found:?}"
+    );
 }
 
 #[tokio::test]
@@ -134,7 +151,10 @@ async fn an_archive_that_does_not_answer_clearly_says_nothing() {
         with("UID SEARCH", "{tag} OK done"),
         with("UID SEARCH", ""),
         with("UID SEARCH", "* SEARCH"),
-        with("UID SEARCH", &format!("* SEARCH{}\r\n{{tag}} OK done", " 1".repeat(60))),
+        with(
+            "UID SEARCH",
+            &format!("* SEARCH{}\r\n{{tag}} OK done", " 1".repeat(60)),
+        ),
         with("UID SEARCH", &"x".repeat(20_000)),
         with("UID FETCH", "{tag} NO no"),
         with("UID FETCH", "* 1 FETCH (UID 7 BODY[] {99999999}\r\nx"),
@@ -155,7 +175,13 @@ async fn health_looks_into_both() {
     assert_eq!(scene.mail.health().await, Ok(()));
     assert_eq!(told.lock().expect("a record").len(), 3);
     let scene = Scene::with(&table(server.port, 1), |_| {});
-    assert!(scene.mail.health().await.is_err_and(|e| e.starts_with("the archive: ")));
+    assert!(
+        scene
+            .mail
+            .health()
+            .await
+            .is_err_and(|e| e.starts_with("the archive: "))
+    );
 }
 
 #[tokio::test]

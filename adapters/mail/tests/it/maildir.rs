@@ -29,7 +29,10 @@ async fn what_was_frozen_lies_in_the_maildir_once() {
     let Outcome::Executed(report) = outcome else {
         panic!("{outcome:?}");
     };
-    assert_eq!(report.values, [("addr".to_owned(), "ar@marlow.example".to_owned())]);
+    assert_eq!(
+        report.values,
+        [("addr".to_owned(), "ar@marlow.example".to_owned())]
+    );
     assert_eq!(report.receipt, Some(format!("{}.wilco", job.act_id)));
     let new = files(&scene, "new");
     assert_eq!(new.len(), 1);
@@ -68,7 +71,11 @@ async fn a_reader_who_moves_or_deletes_the_mail_brings_no_second_one() {
     let frozen = scene.prepare(&job).await;
     scene.execute(&job, &frozen).await;
     let new = files(&scene, "new").remove(0);
-    let read = scene.config.path.join("cur").join(format!("{}.wilco:2,S", job.act_id));
+    let read = scene
+        .config
+        .path
+        .join("cur")
+        .join(format!("{}.wilco:2,S", job.act_id));
     fs::rename(&new, &read).expect("moved");
     assert!(matches!(scene.execute(&job, &frozen).await, Outcome::Executed(_)));
     assert_eq!(mail(&scene), 1);
@@ -88,11 +95,19 @@ async fn many_at_once_bring_one_mail() {
         let frozen = scene.prepare(&job).await;
         let one = || scene.execute(&job, &frozen);
         let outcomes = tokio::join!(one(), one(), one(), one(), one(), one());
-        let outcomes = [outcomes.0, outcomes.1, outcomes.2, outcomes.3, outcomes.4, outcomes.5];
-        assert!(outcomes.iter().any(|o| matches!(o, Outcome::Executed(_))), "{outcomes:?}");
+        let outcomes = [
+            outcomes.0, outcomes.1, outcomes.2, outcomes.3, outcomes.4, outcomes.5,
+        ];
+        assert!(
+            outcomes.iter().any(|o| matches!(o, Outcome::Executed(_))),
+            "{outcomes:?}"
+        );
         for outcome in &outcomes {
             // Whoever met another's half-done work may not know; nobody may say it did not happen.
-            assert!(matches!(outcome, Outcome::Executed(_) | Outcome::Unknown(_)), "{outcome:?}");
+            assert!(
+                matches!(outcome, Outcome::Executed(_) | Outcome::Unknown(_)),
+                "{outcome:?}"
+            );
         }
         assert_eq!(mail(&scene) - before, 1);
         let found = scene.mail.lookup(job.act_id, &frozen, start()).await;
@@ -113,7 +128,13 @@ async fn what_was_written_and_not_moved_is_not_mail_and_can_still_become_one() {
     assert!(words(&outcome).contains("last moment"), "{}", words(&outcome));
     assert_eq!(mail(&scene), 0);
     // The same as after a death between writing and moving.
-    assert_eq!((files(&scene, "wilco/stage").len(), files(&scene, "wilco/sent").len()), (1, 1));
+    assert_eq!(
+        (
+            files(&scene, "wilco/stage").len(),
+            files(&scene, "wilco/sent").len()
+        ),
+        (1, 1)
+    );
     let found = scene.mail.lookup(job.act_id, &frozen, start()).await;
     assert!(matches!(found, Found::Absent(_)), "{found:?}");
     // Whoever may still send, sends that.
@@ -181,5 +202,8 @@ async fn a_place_that_cannot_be_a_maildir_is_named_at_start() {
         Ok(_) => panic!("a file is no folder"),
         Err(error) => error.to_string(),
     };
-    assert!(error.starts_with("[adapters.mail] path: must be a Maildir"), "{error}");
+    assert!(
+        error.starts_with("[adapters.mail] path: must be a Maildir"),
+        "{error}"
+    );
 }

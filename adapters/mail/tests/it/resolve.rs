@@ -8,7 +8,10 @@ use wilco_core::{ActId, Resolved};
 use crate::support::{Scene, but, note, remittance, start};
 
 pub fn sha256(bytes: &[u8]) -> String {
-    format!("sha256:{}", data_encoding::HEXLOWER.encode(&Sha256::digest(bytes)))
+    format!(
+        "sha256:{}",
+        data_encoding::HEXLOWER.encode(&Sha256::digest(bytes))
+    )
 }
 
 fn value<'r>(resolved: &'r Resolved, slot: &str) -> (&'r str, Source) {
@@ -18,7 +21,11 @@ fn value<'r>(resolved: &'r Resolved, slot: &str) -> (&'r str, Source) {
 }
 
 fn extra<'r>(resolved: &'r Resolved, key: &str) -> Option<&'r str> {
-    resolved.extra.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
+    resolved
+        .extra
+        .iter()
+        .find(|(k, _)| k == key)
+        .map(|(_, v)| v.as_str())
 }
 
 async fn refused(scene: &Scene, job: &Job) -> (&'static str, String) {
@@ -33,7 +40,11 @@ async fn a_remittance_advice_states_its_figures_and_the_digest_of_its_bytes() {
     let scene = Scene::maildir();
     let job = remittance();
     let resolved = scene.resolve(&job).await.expect("resolved");
-    let stated: Vec<(&str, &str)> = resolved.values.iter().map(|v| (v.slot.as_str(), v.value.as_str())).collect();
+    let stated: Vec<(&str, &str)> = resolved
+        .values
+        .iter()
+        .map(|v| (v.slot.as_str(), v.value.as_str()))
+        .collect();
     assert_eq!(
         stated,
         [
@@ -47,9 +58,17 @@ async fn a_remittance_advice_states_its_figures_and_the_digest_of_its_bytes() {
     );
     let body = &resolved.request.body;
     assert_eq!(extra(&resolved, "x_body"), Some(sha256(body.as_bytes()).as_str()));
-    assert_eq!(extra(&resolved, "x_subj"), Some("Remittance_advice_MD-2026-057:_5,400.00_GBP"));
+    assert_eq!(
+        extra(&resolved, "x_subj"),
+        Some("Remittance_advice_MD-2026-057:_5,400.00_GBP")
+    );
     assert_eq!(extra(&resolved, "x_from"), Some("wilco@localhost"));
-    for shown in ["5,400.00 GBP", "2 October 2026", "MD-2026-057", "To: ar@marlow.example\r\n"] {
+    for shown in [
+        "5,400.00 GBP",
+        "2 October 2026",
+        "MD-2026-057",
+        "To: ar@marlow.example\r\n",
+    ] {
         assert!(body.contains(shown), "{shown}: {body}");
     }
     let id = format!("<{}.1@localhost>", job.act_id);
@@ -77,7 +96,11 @@ async fn the_same_job_gives_the_same_bytes_but_for_its_id_and_its_instant() {
         .replace("09:06:01", "09:05:00");
     assert_eq!(first, same);
     let again = Job { attempt: 2, ..one };
-    assert_ne!(first, body(scene.resolve(&again).await.expect("resolved")), "each attempt is a message of its own");
+    assert_ne!(
+        first,
+        body(scene.resolve(&again).await.expect("resolved")),
+        "each attempt is a message of its own"
+    );
 }
 
 #[tokio::test]
@@ -85,14 +108,23 @@ async fn a_note_states_what_it_was_given_and_what_was_filled_in() {
     let scene = Scene::maildir();
     let job = but(note(), "apref", "");
     let resolved = scene.resolve(&job).await.expect("resolved");
-    assert_eq!(value(&resolved, "addr"), ("anna@customer.example", Source::Handoff));
+    assert_eq!(
+        value(&resolved, "addr"),
+        ("anna@customer.example", Source::Handoff)
+    );
     assert_eq!(value(&resolved, "tpl"), ("note", Source::Resolved));
     assert_eq!(value(&resolved, "subj"), ("Your_order_4711", Source::Handoff));
-    assert_eq!(value(&resolved, "txt"), ("Dear_Anna,%0A%0Ait_is_on_its_way.", Source::Handoff));
+    assert_eq!(
+        value(&resolved, "txt"),
+        ("Dear_Anna,%0A%0Ait_is_on_its_way.", Source::Handoff)
+    );
     assert_eq!(value(&resolved, "att"), ("NONE", Source::Resolved));
     assert_eq!(value(&resolved, "apref"), ("NONE", Source::Resolved));
     let body = &resolved.request.body;
-    assert!(body.contains("Subject: Your order 4711\r\n") && body.contains("Dear Anna,\r\n\r\nit is on its way.\r\n"));
+    assert!(
+        body.contains("Subject: Your order 4711\r\n")
+            && body.contains("Dear Anna,\r\n\r\nit is on its way.\r\n")
+    );
 }
 
 /// What a statement says must stand on a line: the real encoder says whether it can.
@@ -107,7 +139,11 @@ async fn every_stated_value_stands_on_a_line_and_passes_the_real_checks() {
              addr=ar@marlow.example amt=5400.00 cur=GBP paid=20261002 ref=MD-2026-057",
         ),
         (
-            but(but(note(), "subj", "Gr%C3%BC%C3%9Fe,_100%25_%F0%9F%91%8B"), "apref", ""),
+            but(
+                but(note(), "subj", "Gr%C3%BC%C3%9Fe,_100%25_%F0%9F%91%8B"),
+                "apref",
+                "",
+            ),
             "RW1 HO writer-1 from=writer to=mailer item=mail:order-4711 ask=SEND p=mail rb=exec \
              addr=anna@customer.example subj=Gr%C3%BC%C3%9Fe,_100%25_%F0%9F%91%8B \
              txt=Dear_Anna,%0A%0Ait_is_on_its_way.",
@@ -115,7 +151,9 @@ async fn every_stated_value_stands_on_a_line_and_passes_the_real_checks() {
     ] {
         let resolved = scene.resolve(&job).await.expect("resolved");
         let parsed = rw1::parse(&profiles, None, line);
-        let message = parsed.message.unwrap_or_else(|| panic!("{line}: {:?}", parsed.errors));
+        let message = parsed
+            .message
+            .unwrap_or_else(|| panic!("{line}: {:?}", parsed.errors));
         let rb_id = format!("{}-101", message.to);
         let mut draft = rw1::Draft::new(rw1::Kind::Rb, rb_id, message.to, message.from)
             .re(message.id)
@@ -128,7 +166,16 @@ async fn every_stated_value_stands_on_a_line_and_passes_the_real_checks() {
             draft = draft.slot(key, value);
         }
         let rb = rw1::encode(&profiles, Some(&job.profile), &draft).unwrap_or_else(|e| panic!("{e:?}"));
-        let checked = rw1::check_rb(&profiles, None, line, &rb, rw1::RbCheck { expect_acc: None, now: None });
+        let checked = rw1::check_rb(
+            &profiles,
+            None,
+            line,
+            &rb,
+            rw1::RbCheck {
+                expect_acc: None,
+                now: None,
+            },
+        );
         assert!(checked.problems.is_empty(), "{:?}\n{rb}", checked.problems);
     }
 }
@@ -158,11 +205,17 @@ async fn no_slot_can_add_a_header_or_a_recipient() {
         let (why, text) = refused(&scene, &but(note(), slot, bad)).await;
         assert_eq!(why, "SCOPE", "{text}");
         assert!(text.starts_with(&format!("slot {slot}")), "{text}");
-        assert!(!text.contains(['\r', '\n', '\0', '\u{202e}', '\u{1b}']), "{text:?}");
+        assert!(
+            !text.contains(['\r', '\n', '\0', '\u{202e}', '\u{1b}']),
+            "{text:?}"
+        );
     }
     for slot in ["sup", "ref", "cur"] {
         let (why, text) = refused(&scene, &but(remittance(), slot, "a\r\nBcc: x@y.example")).await;
-        assert!(why == "SCOPE" && text.starts_with(&format!("slot {slot}")), "{why}: {text}");
+        assert!(
+            why == "SCOPE" && text.starts_with(&format!("slot {slot}")),
+            "{why}: {text}"
+        );
     }
 }
 
@@ -171,7 +224,10 @@ async fn what_is_missing_or_unknown_is_named() {
     let scene = Scene::maildir();
     for slot in ["sup", "addr", "amt", "cur", "paid", "ref"] {
         let (why, text) = refused(&scene, &but(remittance(), slot, "")).await;
-        assert!(why == "NOCTX" && text.starts_with(&format!("slot {slot} is missing")), "{why}: {text}");
+        assert!(
+            why == "NOCTX" && text.starts_with(&format!("slot {slot} is missing")),
+            "{why}: {text}"
+        );
     }
     for (slot, bad, want) in [
         ("subj", "", "NOCTX"),
@@ -185,16 +241,30 @@ async fn what_is_missing_or_unknown_is_named() {
         ("txt", "sha256:00", "NOCAP"),
     ] {
         let (why, text) = refused(&scene, &but(note(), slot, bad)).await;
-        assert!(why == want && text.starts_with(&format!("slot {slot}")), "{slot}={bad} {why}: {text}");
+        assert!(
+            why == want && text.starts_with(&format!("slot {slot}")),
+            "{slot}={bad} {why}: {text}"
+        );
     }
-    for (slot, bad) in [("amt", "5400"), ("amt", "lots"), ("paid", "20260231"), ("paid", "soon")] {
+    for (slot, bad) in [
+        ("amt", "5400"),
+        ("amt", "lots"),
+        ("paid", "20260231"),
+        ("paid", "soon"),
+    ] {
         let (why, text) = refused(&scene, &but(remittance(), slot, bad)).await;
-        assert!(why == "SCOPE" && text.starts_with(&format!("slot {slot}")), "{why}: {text}");
+        assert!(
+            why == "SCOPE" && text.starts_with(&format!("slot {slot}")),
+            "{why}: {text}"
+        );
     }
     let mut undo = remittance();
     undo.ask = "UNDO".to_owned();
     let (why, text) = refused(&scene, &undo).await;
-    assert!(why == "NOCAP" && text.contains("a correction is another mail"), "{text}");
+    assert!(
+        why == "NOCAP" && text.contains("a correction is another mail"),
+        "{text}"
+    );
     assert!(scene.mail.describe().serves.iter().all(|s| s.ask == "SEND"));
     let mut pay = remittance();
     pay.ask = "PAY".to_owned();
@@ -207,18 +277,27 @@ async fn what_is_missing_or_unknown_is_named() {
 #[tokio::test]
 async fn our_own_register_says_where_mail_about_a_payment_goes() {
     let scene = Scene::maildir();
-    let contacts = scene.folder.write("contacts.toml", b"[contacts.marlow]\naddr = \"remit@marlow.example\"\n");
+    let contacts = scene.folder.write(
+        "contacts.toml",
+        b"[contacts.marlow]\naddr = \"remit@marlow.example\"\n",
+    );
     let mut config = scene.config.clone();
     config.contacts = Some(contacts.clone());
     config.allow_domains = vec![".marlow.example".to_owned()];
     let scene = Scene::with("", |c| *c = config);
     let resolved = scene.resolve(&remittance()).await.expect("resolved");
     // The handoff said ar@: the sender's check will find that another address would be used.
-    assert_eq!(value(&resolved, "addr"), ("remit@marlow.example", Source::Resolved));
+    assert_eq!(
+        value(&resolved, "addr"),
+        ("remit@marlow.example", Source::Resolved)
+    );
     let (why, text) = refused(&scene, &but(remittance(), "sup", "nobody")).await;
     assert!(why == "NOCTX" && text.starts_with("slot sup"), "{text}");
     let (why, text) = refused(&scene, &note()).await;
-    assert!(why == "PERM" && text.starts_with("slot addr") && text.contains("allow_domains"), "{text}");
+    assert!(
+        why == "PERM" && text.starts_with("slot addr") && text.contains("allow_domains"),
+        "{text}"
+    );
     std::fs::remove_file(&contacts).expect("removed");
     let gone = scene.resolve(&remittance()).await;
     assert!(matches!(gone, Err(ResolveError::Passing(_))), "{gone:?}");
@@ -257,12 +336,20 @@ async fn files_go_along_by_their_digest_and_by_nothing_else() {
         ("att", sha256(&hostname), "NOCTX", "no file"),
         ("att", sha256(&vec![0; 2_000_001]), "NOCTX", "no file of at most"),
         ("att", "invoice.pdf".to_owned(), "SCOPE", "is not sha256:"),
-        ("att", "../files/invoice.pdf".to_owned(), "SCOPE", "is not sha256:"),
+        (
+            "att",
+            "../files/invoice.pdf".to_owned(),
+            "SCOPE",
+            "is not sha256:",
+        ),
         ("att", format!("{0}+{0}", sha256(pdf)), "SCOPE", "twice"),
         ("txt", sha256("a\u{202e}b".as_bytes()), "SCOPE", "U+202E"),
     ] {
         let (why, text) = refused(&scene, &but(note(), slot, &value)).await;
-        assert!(why == want && text.starts_with(&format!("slot {slot}")) && text.contains(rule), "{why}: {text}");
+        assert!(
+            why == want && text.starts_with(&format!("slot {slot}")) && text.contains(rule),
+            "{why}: {text}"
+        );
     }
 }
 
@@ -280,7 +367,11 @@ async fn a_template_of_ones_own_shows_x_slots_and_the_statement_shows_them_too()
         std::fs::create_dir_all(&folder).expect("made");
         let txt = "Subject: Order {{ref}} is late\n\nDear {{name}},\n\nit comes on {{x_day}}. ({{item}})\n";
         std::fs::write(folder.join("late.txt"), txt).expect("written");
-        std::fs::write(folder.join("late.html"), "<p>Dear {{name}}, it comes on {{x_day}}.</p>\n").expect("written");
+        std::fs::write(
+            folder.join("late.html"),
+            "<p>Dear {{name}}, it comes on {{x_day}}.</p>\n",
+        )
+        .expect("written");
         c.templates = Some(folder);
     });
     let mut job = but(but(but(note(), "tpl", "late"), "subj", ""), "txt", "");
@@ -290,13 +381,26 @@ async fn a_template_of_ones_own_shows_x_slots_and_the_statement_shows_them_too()
     let resolved = scene.resolve(&job).await.expect("resolved");
     assert_eq!(value(&resolved, "subj"), ("Order_4711_is_late", Source::Resolved));
     assert_eq!(value(&resolved, "txt"), ("NONE", Source::Resolved));
-    for (key, want) in [("x_name", "Anna_<b>"), ("x_ref", "4711"), ("x_day", "next_Monday")] {
+    for (key, want) in [
+        ("x_name", "Anna_<b>"),
+        ("x_ref", "4711"),
+        ("x_day", "next_Monday"),
+    ] {
         assert_eq!(extra(&resolved, key), Some(want));
     }
     let body = &resolved.request.body;
-    assert!(body.contains("Dear Anna <b>,") && body.contains("Dear Anna &lt;b&gt;, it"), "{body}");
+    assert!(
+        body.contains("Dear Anna <b>,") && body.contains("Dear Anna &lt;b&gt;, it"),
+        "{body}"
+    );
     let (why, text) = refused(&scene, &but(job.clone(), "x_day", "")).await;
-    assert!(why == "NOCTX" && text.starts_with("slot x_day is missing, and template late"), "{text}");
+    assert!(
+        why == "NOCTX" && text.starts_with("slot x_day is missing, and template late"),
+        "{text}"
+    );
     let (why, text) = refused(&scene, &but(job, "subj", "Mine")).await;
-    assert!(why == "SCOPE" && text.starts_with("slot subj: template late has its own"), "{text}");
+    assert!(
+        why == "SCOPE" && text.starts_with("slot subj: template late has its own"),
+        "{text}"
+    );
 }

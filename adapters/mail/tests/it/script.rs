@@ -44,7 +44,13 @@ impl Script {
     pub fn new() -> Script {
         Script {
             greeting: "220 mail.example ESMTP",
-            offers: vec!["mail.example", "SIZE 10000000", "DSN", "8BITMIME", "AUTH PLAIN LOGIN"],
+            offers: vec![
+                "mail.example",
+                "SIZE 10000000",
+                "DSN",
+                "8BITMIME",
+                "AUTH PLAIN LOGIN",
+            ],
             answers: Vec::new(),
             early: "",
             hangs_up_in_data: None,
@@ -113,7 +119,11 @@ impl Server {
     }
 }
 
-async fn converse(tcp: tokio::net::TcpStream, script: &Script, record: &Mutex<Record>) -> std::io::Result<()> {
+async fn converse(
+    tcp: tokio::net::TcpStream,
+    script: &Script,
+    record: &Mutex<Record>,
+) -> std::io::Result<()> {
     let wants_tls = talk(tcp, script, record, true).await?;
     #[cfg(feature = "tls")]
     if let (Some(tcp), Some(tls)) = (wants_tls, &script.tls) {
@@ -142,7 +152,10 @@ async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
         }
         let command = line.trim_end().to_owned();
         record.lock().expect("a record").commands.push(command.clone());
-        let scripted = script.answers.iter().find(|(begins, _)| command.starts_with(begins));
+        let scripted = script
+            .answers
+            .iter()
+            .find(|(begins, _)| command.starts_with(begins));
         if let Some((_, answer)) = scripted {
             if answer.is_empty() {
                 return Ok(None);
@@ -175,7 +188,11 @@ async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
                         say(&mut stream, question).await?;
                         let mut answer = String::new();
                         stream.read_line(&mut answer).await?;
-                        record.lock().expect("a record").commands.push(answer.trim_end().to_owned());
+                        record
+                            .lock()
+                            .expect("a record")
+                            .commands
+                            .push(answer.trim_end().to_owned());
                     }
                     say(&mut stream, "235 in").await?;
                     continue;
@@ -243,7 +260,10 @@ async fn data<S: AsyncRead + AsyncWrite + Unpin>(
     }
 }
 
-async fn say<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut BufReader<S>, line: &str) -> std::io::Result<()> {
+async fn say<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: &mut BufReader<S>,
+    line: &str,
+) -> std::io::Result<()> {
     stream.write_all(format!("{line}\r\n").as_bytes()).await?;
     stream.flush().await
 }

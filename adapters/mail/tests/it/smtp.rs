@@ -32,7 +32,10 @@ async fn what_was_frozen_is_what_the_server_gets_to_the_byte() {
     let Outcome::Executed(report) = outcome else {
         panic!("{outcome:?}");
     };
-    assert_eq!(report.values, [("addr".to_owned(), "anna@customer.example".to_owned())]);
+    assert_eq!(
+        report.values,
+        [("addr".to_owned(), "anna@customer.example".to_owned())]
+    );
     assert_eq!(report.receipt.as_deref(), Some("2.0.0 Ok: queued as 4F1A2"));
     assert!(report.status.contains("not delivery"), "{}", report.status);
     assert!(!report.provisional);
@@ -44,13 +47,21 @@ async fn what_was_frozen_is_what_the_server_gets_to_the_byte() {
 async fn the_envelope_names_the_act_and_one_recipient() {
     let (outcome, record, body) = send(Script::new()).await;
     assert!(matches!(outcome, Outcome::Executed(_)), "{outcome:?}");
-    let act = body.split("Wilco-Act: ").nth(1).map(|rest| &rest[..32]).expect("a reference");
+    let act = body
+        .split("Wilco-Act: ")
+        .nth(1)
+        .map(|rest| &rest[..32])
+        .expect("a reference");
     assert_eq!(
         record.commands,
         [
             "EHLO acme.example".to_owned(),
-            format!("MAIL FROM:<pay@acme.example> SIZE={} RET=HDRS ENVID={act}", body.len()),
-            "RCPT TO:<ar@marlow.example> NOTIFY=SUCCESS,FAILURE,DELAY ORCPT=rfc822;ar@marlow.example".to_owned(),
+            format!(
+                "MAIL FROM:<pay@acme.example> SIZE={} RET=HDRS ENVID={act}",
+                body.len()
+            ),
+            "RCPT TO:<ar@marlow.example> NOTIFY=SUCCESS,FAILURE,DELAY ORCPT=rfc822;ar@marlow.example"
+                .to_owned(),
             "DATA".to_owned(),
             "QUIT".to_owned(),
         ]
@@ -58,7 +69,10 @@ async fn the_envelope_names_the_act_and_one_recipient() {
     let mut plain = Script::new();
     plain.offers = vec!["mail.example"];
     let (_, record, _) = send(plain).await;
-    assert_eq!(record.commands[1], "MAIL FROM:<pay@acme.example>", "nothing is asked that is not offered");
+    assert_eq!(
+        record.commands[1], "MAIL FROM:<pay@acme.example>",
+        "nothing is asked that is not offered"
+    );
     let (_, record, _) = send_with(Script::new(), "dsn = false").await;
     assert_eq!(record.commands[2], "RCPT TO:<ar@marlow.example>");
 }
@@ -74,7 +88,10 @@ async fn a_refusal_before_the_data_is_certainly_no_mail() {
         ("DATA", "554 5.5.1 no valid recipients"),
     ] {
         let (outcome, record, _) = send(Script::answering(command, answer)).await;
-        assert!(matches!(outcome, Outcome::Rejected(_)), "{command} {answer}: {outcome:?}");
+        assert!(
+            matches!(outcome, Outcome::Rejected(_)),
+            "{command} {answer}: {outcome:?}"
+        );
         assert!(words(&outcome).contains(&answer[..3]), "{}", words(&outcome));
         assert_eq!((record.taken.len(), record.dots), (0, 0), "{command} {answer}");
     }
@@ -100,7 +117,10 @@ async fn a_conversation_that_goes_wrong_before_the_data_is_certainly_no_mail() {
         ("DATA", "421 4.3.2 shutting down"),
     ] {
         let (outcome, record, _) = send(Script::answering(command, answer)).await;
-        assert!(matches!(outcome, Outcome::NotSent(_)), "{command} {answer}: {outcome:?}");
+        assert!(
+            matches!(outcome, Outcome::NotSent(_)),
+            "{command} {answer}: {outcome:?}"
+        );
         assert_eq!((record.taken.len(), record.dots), (0, 0), "{command} {answer}");
     }
     for greeting in ["554 5.3.2 not today", "421 busy", "SSH-2.0-x"] {
@@ -117,7 +137,9 @@ async fn a_conversation_that_goes_wrong_before_the_data_is_certainly_no_mail() {
 #[tokio::test]
 async fn nobody_at_home_is_not_sent() {
     let port = {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+            .await
+            .expect("a port");
         listener.local_addr().expect("bound").port()
     };
     let scene = Scene::smtp(port, "");
@@ -202,7 +224,10 @@ async fn at_its_last_moment_an_act_is_not_sent() {
     scene.clock.pass(3_600);
     let outcome = scene.mail.execute(permit, &frozen).await;
     assert!(matches!(outcome, Outcome::NotSent(_)), "{outcome:?}");
-    assert!(!server.record().commands.iter().any(|c| c == "DATA"), "not even begun");
+    assert!(
+        !server.record().commands.iter().any(|c| c == "DATA"),
+        "not even begun"
+    );
 }
 
 #[tokio::test]
@@ -222,7 +247,11 @@ async fn the_last_moment_may_come_while_the_message_is_on_its_way() {
     assert!(matches!(outcome, Outcome::NotSent(_)), "{outcome:?}");
     let record = server.record();
     assert!(record.commands.iter().any(|c| c == "DATA"), "it was begun");
-    assert_eq!((record.taken.len(), record.dots), (0, 0), "and has no end, so it is no mail");
+    assert_eq!(
+        (record.taken.len(), record.dots),
+        (0, 0),
+        "and has no end, so it is no mail"
+    );
 }
 
 #[tokio::test]
@@ -264,14 +293,21 @@ async fn the_password_is_shown_to_the_server_and_to_nobody_else() {
     let (outcome, record, _) = send_with(refusing, more).await;
     assert!(matches!(outcome, Outcome::NotSent(_)), "{outcome:?}");
     let said = words(&outcome);
-    assert!(said.contains("535") && !said.contains("AHBh") && !said.contains("cret"), "{said}");
+    assert!(
+        said.contains("535") && !said.contains("AHBh") && !said.contains("cret"),
+        "{said}"
+    );
     assert!(record.taken.is_empty());
 
     let mut none = Script::new();
     none.offers = vec!["mail.example"];
     let (outcome, ..) = send_with(none, more).await;
     assert!(matches!(outcome, Outcome::NotSent(_)), "{outcome:?}");
-    let (outcome, ..) = send_with(Script::new(), "username = \"pay\"\npassword_env = \"WILCO_NO_SUCH\"").await;
+    let (outcome, ..) = send_with(
+        Script::new(),
+        "username = \"pay\"\npassword_env = \"WILCO_NO_SUCH\"",
+    )
+    .await;
     assert!(matches!(outcome, Outcome::NotSent(_)), "{outcome:?}");
 }
 
@@ -293,7 +329,11 @@ async fn other_alphabets_need_a_server_that_takes_them() {
     let outcome = scene.execute(&job, &frozen).await;
     assert!(matches!(outcome, Outcome::Executed(_)), "{outcome:?}");
     let record = server.record();
-    assert!(record.commands[1].ends_with(" SMTPUTF8 BODY=8BITMIME"), "{}", record.commands[1]);
+    assert!(
+        record.commands[1].ends_with(" SMTPUTF8 BODY=8BITMIME"),
+        "{}",
+        record.commands[1]
+    );
     assert!(record.taken[0].contains("To: jörg@müller.example\r\n"));
 }
 
@@ -312,7 +352,10 @@ async fn without_an_archive_nothing_can_be_looked_up_and_the_contract_says_so() 
     let Found::Unknown(text) = scene.mail.lookup(job.act_id, &frozen, start()).await else {
         panic!("nothing to look in");
     };
-    assert!(text.contains(&frozen.request.key), "a person is told what to look for: {text}");
+    assert!(
+        text.contains(&frozen.request.key),
+        "a person is told what to look for: {text}"
+    );
     assert_eq!(server.record().taken.len(), 1);
 }
 

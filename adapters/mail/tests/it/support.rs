@@ -105,7 +105,11 @@ impl Scene {
         let resolved = self.resolve(job).await.unwrap_or_else(|e| panic!("{e}"));
         let description = self.mail.describe();
         let served = description.serves.iter().find(|s| s.profile == job.profile);
-        freeze(job, resolved, served.unwrap_or_else(|| panic!("{} is served", job.profile)))
+        freeze(
+            job,
+            resolved,
+            served.unwrap_or_else(|| panic!("{} is served", job.profile)),
+        )
     }
 
     pub async fn execute(&self, job: &Job, frozen: &Frozen) -> Outcome {
@@ -171,7 +175,10 @@ fn job(profile: &str, item: &str, slots: &[(&str, &str)], exec: &[&str]) -> Job 
         profile: profile.to_owned(),
         ask: "SEND".to_owned(),
         item: item.to_owned(),
-        slots: slots.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+        slots: slots
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect(),
         exec: exec.iter().map(|s| (*s).to_owned()).collect(),
         undo: None,
         now: start(),
