@@ -524,7 +524,7 @@ mod tests {
         }
         assert_eq!(
             ["server", "acts", "recovery", "store", "lab"].map(|t| names(t).len()),
-            [6, 6, 6, 4, 3],
+            [6, 6, 7, 4, 3],
             "a new setting belongs into the file as well"
         );
     }

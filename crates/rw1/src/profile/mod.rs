@@ -171,6 +171,11 @@ impl Profile {
             .map(|(_, slots)| slots.as_slice())
     }
 
+    /// Every slot that a reversal may have besides those of the `UNDO`, some of them more than once.
+    pub(crate) fn undo_slots(&self) -> impl Iterator<Item = &String> {
+        self.undo.iter().flat_map(|(_, slots)| slots)
+    }
+
     /// What makes two acts of this ask likely to be one, where the profile says so.
     pub fn likeness(&self, ask: &str) -> Option<&Likeness> {
         self.likeness
