@@ -16,6 +16,8 @@ pub enum Dot {
     TakesAndCloses,
     /// Takes it and says nothing.
     TakesAndIsSilent,
+    /// Does not take it, and closes the connection.
+    Closes,
 }
 
 /// A server's script.
@@ -31,6 +33,8 @@ pub struct Script {
     /// Closes after so many bytes of data.
     pub hangs_up_in_data: Option<usize>,
     pub dot: Dot,
+    /// What the server does at the next final dot instead, once.
+    pub next_dot: Arc<Mutex<Option<Dot>>>,
     /// Called when DATA is answered, before the message comes.
     pub at_data: Option<Arc<dyn Fn() + Send + Sync>>,
     /// Every conversation begins again after STARTTLS with this acceptor.
@@ -55,6 +59,7 @@ impl Script {
             early: "",
             hangs_up_in_data: None,
             dot: Dot::Takes("250 2.0.0 Ok: queued as 4F1A2"),
+            next_dot: Arc::default(),
             at_data: None,
             #[cfg(feature = "tls")]
             tls: None,
@@ -112,6 +117,11 @@ impl Server {
             }
         });
         Server { port, record }
+    }
+
+    /// The record as it grows.
+    pub fn shared(&self) -> Arc<Mutex<Record>> {
+        self.record.clone()
     }
 
     pub fn record(&self) -> Record {
@@ -218,7 +228,8 @@ async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
         };
         let take = |record: &Mutex<Record>| record.lock().expect("a record").taken.push(message.clone());
         record.lock().expect("a record").dots += 1;
-        match script.dot {
+        let next = script.next_dot.lock().expect("the next").take();
+        match next.unwrap_or(script.dot) {
             Dot::Takes(answer) => {
                 take(record);
                 say(&mut stream, answer).await?;
@@ -228,6 +239,7 @@ async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
                 take(record);
                 return Ok(None);
             }
+            Dot::Closes => return Ok(None),
             Dot::TakesAndIsSilent => {
                 take(record);
                 // Until the client gives up.
