@@ -41,6 +41,7 @@ pub struct Script {
     #[cfg(feature = "tls")]
     pub tls: Option<tokio_rustls::TlsAcceptor>,
     /// TLS from the first byte.
+    #[cfg(feature = "tls")]
     pub tls_from_start: bool,
 }
 
@@ -63,6 +64,7 @@ impl Script {
             at_data: None,
             #[cfg(feature = "tls")]
             tls: None,
+            #[cfg(feature = "tls")]
             tls_from_start: false,
         }
     }

@@ -2,6 +2,7 @@
 //! in their mailboxes is the judge; smtp-sink, which comes with Postfix, refuses and hangs up on demand.
 
 mod harness;
+mod kit;
 
 use std::time::Duration;
 

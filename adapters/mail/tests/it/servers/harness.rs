@@ -109,6 +109,40 @@ impl Mail {
             .collect()
     }
 
+    /// Every mail of a domain now.
+    pub fn everything_at(&self, domain: &str) -> Vec<String> {
+        let Ok(entries) = std::fs::read_dir(self.folder.0.join("mail")) else {
+            return Vec::new();
+        };
+        let users = entries.filter_map(|e| e.ok()?.file_name().into_string().ok());
+        let users = users.filter(|user| user.ends_with(domain));
+        users.flat_map(|user| self.everything(&user)).collect()
+    }
+
+    /// Returns when Postfix has nothing left to do with what it has taken on.
+    pub async fn quiet(&self) {
+        for _ in 0..PATIENCE {
+            if !["incoming", "active", "deferred"]
+                .iter()
+                .any(|part| self.holds(part))
+            {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("Postfix does not come to rest\n{}", self.log());
+    }
+
+    /// Whether a queue holds a whole message. One that is still being written has no execute bit yet (Postfix QMGR(8)).
+    fn holds(&self, part: &str) -> bool {
+        use std::os::unix::fs::PermissionsExt;
+        let Ok(entries) = std::fs::read_dir(self.folder.0.join("queue").join(part)) else {
+            return false;
+        };
+        let mut entries = entries.filter_map(|e| e.ok()?.metadata().ok());
+        entries.any(|meta| meta.is_file() && meta.permissions().mode() & 0o100 != 0)
+    }
+
     /// What the servers say of themselves.
     pub fn log(&self) -> String {
         let read = |name: &str| std::fs::read_to_string(self.folder.0.join(name)).unwrap_or_default();
@@ -278,7 +312,7 @@ mynetworks =
 alias_maps =
 alias_database =
 virtual_mailbox_domains = acme.example, marlow.example, customer.example
-virtual_mailbox_maps = inline:{ {pay@acme.example=x} {archive@acme.example=x} {ar@marlow.example=x} \
+virtual_mailbox_maps = inline:{ {pay@acme.example=x} {archive@acme.example=x} {@marlow.example=x} \
 {anna@customer.example=x} {grey@customer.example=x} }
 virtual_transport = lmtp:inet:127.0.0.1:{lmtp}
 smtpd_tls_security_level = may
