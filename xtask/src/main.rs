@@ -5,6 +5,7 @@ mod bench;
 #[path = "../../tests/harness/postgres.rs"]
 mod cluster;
 mod crash;
+mod mail;
 mod postgres;
 mod python;
 mod run;

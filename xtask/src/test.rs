@@ -2,12 +2,12 @@
 //! Python 3. What is missing is installed or named; nothing passes by being skipped.
 
 use crate::run::{cargo, run as run_command};
-use crate::{crash, postgres, python, tidy};
+use crate::{crash, mail, postgres, python, tidy};
 
-/// What only this command tests: other people's clients, a PostgreSQL server, the daemon killed for real, and the bank over
-/// https://. One list for the build and the tests, so that nothing is built twice.
-const FEATURES: &str =
-    "wilco-tests/interop,wilco-tests/postgres,wilco-tests/crash,wilco-store/postgres-tests,adapter-bank/tls";
+/// What only this command tests: other people's clients, a PostgreSQL server, the daemon killed for real, the bank over
+/// https://, and other people's mail servers. One list for the build and the tests, so that nothing is built twice.
+const FEATURES: &str = "wilco-tests/interop,wilco-tests/postgres,wilco-tests/crash,wilco-store/postgres-tests,\
+                        adapter-bank/tls,adapter-mail/servers";
 
 /// How often the daemon is killed here: each named place at least once.
 const KILLS: &str = "100";
@@ -16,6 +16,7 @@ pub fn run() -> Result<(), String> {
     tidy::run()?;
     let python = python::ready()?;
     let server = postgres::ready()?;
+    mail::ready()?;
     // The binaries first: the integration tests drive them as a user would.
     run_command(cargo().args(["build", "--workspace", "--bins", "--features", FEATURES]))?;
     crash::strace()?;

@@ -42,8 +42,8 @@ impl Dialler {
         Ok(Dialler {
             #[cfg(feature = "tls")]
             tls: match server.tls {
-                Tls::None => None,
-                Tls::FromStart | Tls::StartTls => Some(wilco_adapter::tls::Connector::new(&server.files)?),
+                Tls::Off => None,
+                Tls::FromStart | Tls::Upgraded => Some(wilco_adapter::tls::Connector::new(&server.files)?),
             },
             server: server.clone(),
         })

@@ -116,7 +116,7 @@ impl Imap {
         if !greeting.to_ascii_uppercase().starts_with("* OK") {
             return Err(format!("the server greets with {}", clean(&greeting, 100)));
         }
-        if config.server.tls == Tls::StartTls {
+        if config.server.tls == Tls::Upgraded {
             session.ask("STARTTLS", "STARTTLS").await?;
             self.dialler.secure(&mut session.conn, deadline).await?;
         }

@@ -31,6 +31,9 @@ use crate::wire::imap::header;
 /// The largest message read back, in bytes; none larger was written.
 const MESSAGE_MAX: u64 = 64 * 1024 * 1024;
 
+/// Tells apart what one process makes in one instant.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
 /// One Maildir.
 #[derive(Debug, Clone)]
 pub(crate) struct Maildir {
@@ -76,7 +79,9 @@ impl Maildir {
             fs::create_dir_all(folder.join(part))?;
         }
         let named = folder.join("wilco/id");
-        let made = sha256(format!("{} {} {}", folder.display(), now.0, std::process::id()).as_bytes());
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let made = format!("{} {} {} {n}", folder.display(), now.0, std::process::id());
+        let made = sha256(made.as_bytes());
         match OpenOptions::new().write(true).create_new(true).open(&named) {
             Ok(mut file) => {
                 file.write_all(made.as_bytes())?;
@@ -232,7 +237,6 @@ impl Maildir {
 
     /// Writes the message under a name nobody else uses, flushed to the disk.
     fn stage(&self, act: ActId, message: &str) -> io::Result<PathBuf> {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
         let folder = self.folder.join("wilco/stage");
         for _ in 0..1_000 {
             let n = NEXT.fetch_add(1, Ordering::Relaxed);

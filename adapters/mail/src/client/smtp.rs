@@ -148,7 +148,7 @@ impl Smtp {
         };
         session.expect("the greeting", 220).await?;
         self.greet(&mut session).await?;
-        if config.server.tls == Tls::StartTls {
+        if config.server.tls == Tls::Upgraded {
             if !session.offers.starttls {
                 return Err(format!("{} does not offer STARTTLS", self.shown()));
             }

@@ -107,8 +107,9 @@ pub struct ImapConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tls {
     FromStart,
-    StartTls,
-    None,
+    /// By STARTTLS.
+    Upgraded,
+    Off,
 }
 
 /// A server to connect to.
@@ -165,7 +166,7 @@ impl SmtpConfig {
             self.tls.as_deref(),
             || match self.port {
                 Some(465) => Tls::FromStart,
-                _ => Tls::StartTls,
+                _ => Tls::Upgraded,
             },
         )?;
         let least = self.timeout_s * WINDOW_TIMEOUTS;
@@ -220,8 +221,8 @@ impl SmtpConfig {
                 host: self.host.clone(),
                 port: self.port.unwrap_or(match tls {
                     Tls::FromStart => 465,
-                    Tls::StartTls => 587,
-                    Tls::None => 25,
+                    Tls::Upgraded => 587,
+                    Tls::Off => 25,
                 }),
                 tls,
                 files: TlsFiles {
@@ -307,17 +308,17 @@ fn tls(
     }
     let tls = match said {
         Some("tls") => Tls::FromStart,
-        Some("starttls") => Tls::StartTls,
-        Some("none") => Tls::None,
+        Some("starttls") => Tls::Upgraded,
+        Some("none") => Tls::Off,
         Some(other) => return Err(wrong(field, "must be \"tls\", \"starttls\" or \"none\"", other)),
-        None if is_loopback(host) => Tls::None,
+        None if is_loopback(host) => Tls::Off,
         None => otherwise(),
     };
-    if tls == Tls::None && !is_loopback(host) {
+    if tls == Tls::Off && !is_loopback(host) {
         let rule = "\"none\" is for loopback only, because mail and password would travel in the clear";
         return Err(wrong(field, rule, "none"));
     }
-    if tls != Tls::None && cfg!(not(feature = "tls")) {
+    if tls != Tls::Off && cfg!(not(feature = "tls")) {
         let rule = "needs a build with the feature `tls` of the crate adapter-mail";
         return Err(wrong(field, rule, said.unwrap_or("the default for this server")));
     }

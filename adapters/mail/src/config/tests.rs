@@ -148,9 +148,8 @@ fn each_wrong_field_is_named_with_its_rule() {
 
 #[test]
 fn an_archive_belongs_to_a_server() {
-    let mut config = MailConfig::default();
-    config.imap =
-        Some(toml::from_str("host = \"::1\"\nusername = \"u\"\npassword_env = \"P\"").expect("a table"));
+    let text = "[imap]\nhost = \"::1\"\nusername = \"u\"\npassword_env = \"P\"";
+    let config = MailConfig::from_toml(text).expect("a table");
     assert!(
         said(&config).starts_with("[adapters.mail] imap: "),
         "{}",
@@ -181,7 +180,7 @@ fn off_loopback_tls_is_what_is_meant_and_the_window_covers_the_system() {
         Ok(Transport::Smtp(smtp, _)) => (smtp.server.tls, smtp.server.port),
         _ => panic!("{}", said(config)),
     };
-    assert_eq!(tls(&config), (Tls::StartTls, 587));
+    assert_eq!(tls(&config), (Tls::Upgraded, 587));
     config.smtp.as_mut().expect("smtp").port = Some(465);
     assert_eq!(tls(&config), (Tls::FromStart, 465));
     config.smtp.as_mut().expect("smtp").settle_window_s = 59;
@@ -197,8 +196,10 @@ fn templates_of_a_folder_are_read_and_checked_at_start() {
     let folder = std::env::temp_dir().join(format!("wilco-mail-templates-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).expect("written");
-    let mut config = MailConfig::default();
-    config.templates = Some(folder.clone());
+    let mut config = MailConfig {
+        templates: Some(folder.clone()),
+        ..MailConfig::default()
+    };
     write("welcome.txt", "Subject: Welcome {{name}}\n\n{{txt}}\n");
     write("welcome.html", "<p>{{txt}}</p>");
     write("README", "not a template");
