@@ -47,7 +47,7 @@ impl Site {
             Standing::Dead => return Err(Outcome::Rejected(dead(plan))),
             Standing::Strange(text) => return Err(Outcome::Unknown(text)),
         }
-        let before = self.is_as_stated(plan)?;
+        let before = self.is_as_stated(plan).map_err(Outcome::NotSent)?;
         self.write_record(body, plan.act)
             .map_err(|e| not_sent(format!("the act's record cannot be written: {e}")))?;
         wilco_failpoint::reach!("send.connected");
@@ -56,7 +56,7 @@ impl Site {
         self.begin(plan)
             .map_err(|e| not_sent(format!("the act's links cannot be made: {e}")))?;
         // Only who takes the lock too is kept out by it: so look once more.
-        self.is_as_stated(plan)?;
+        self.is_as_stated(plan).map_err(Outcome::Rejected)?;
         self.vouch(before.act);
         // ---- past this line it may run, and no failure proves anything
         let renamed = fs::rename(self.next(plan.act), self.current());
@@ -145,17 +145,17 @@ impl Site {
     }
 
     /// What runs is what was stated to run.
-    fn is_as_stated(&self, plan: &Plan) -> Result<Live, Outcome> {
-        let live = self.live().map_err(Outcome::NotSent)?;
+    fn is_as_stated(&self, plan: &Plan) -> Result<Live, String> {
+        let live = self.live()?;
         if live.link == plan.from {
             return Ok(live);
         }
         let shown = |link: &str| if link.is_empty() { "nothing".to_owned() } else { clean(link, 100) };
-        Err(Outcome::Rejected(format!(
+        Err(format!(
             "current leads to {}, not to {} as stated",
             shown(&live.link),
             shown(&plan.from)
-        )))
+        ))
     }
 
     /// The plan beside the link, before the link.

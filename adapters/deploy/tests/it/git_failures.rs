@@ -29,7 +29,7 @@ async fn a_remote_that_moved_since_prepare_is_left_alone() {
     let job = scene.deploy("v2");
     let frozen = scene.prepare(&job).await;
     scene.move_by_hand("v3");
-    let text = rejected(scene.execute(&job, &frozen).await);
+    let text = not_sent(scene.execute(&job, &frozen).await);
     assert!(text.contains("refs/heads/prod"), "{text}");
     assert_eq!((scene.live(), scene.moves(), scene.records().len()), (scene.commit("v3"), 1, 0));
     assert!(matches!(scene.lookup(&job, &frozen).await, Found::Absent(_)));
@@ -41,7 +41,7 @@ async fn a_branch_that_somebody_else_brought_to_the_same_commit_is_not_our_doing
     let job = scene.deploy("v2");
     let frozen = scene.prepare(&job).await;
     scene.move_by_hand("v2");
-    rejected(scene.execute(&job, &frozen).await);
+    not_sent(scene.execute(&job, &frozen).await);
     assert_eq!((scene.moves(), scene.records().len()), (1, 0));
     assert!(matches!(scene.lookup(&job, &frozen).await, Found::Absent(_)));
 }
@@ -265,7 +265,8 @@ async fn two_that_race_for_one_branch_are_one_deployment() {
     let racing = permit(&two, &second, scene.clock.clone());
     let (a, b) = tokio::join!(scene.execute(&one, &first), other.execute(racing, &second));
     let done = [&a, &b].into_iter().filter(|o| matches!(o, Outcome::Executed(_))).count();
-    let refused = [&a, &b].into_iter().filter(|o| matches!(o, Outcome::Rejected(_))).count();
+    let kept_out = |o: &&Outcome| matches!(o, Outcome::Rejected(_) | Outcome::NotSent(_));
+    let refused = [&a, &b].into_iter().filter(kept_out).count();
     assert_eq!((done, refused), (1, 1), "{a:?} {b:?}");
     assert_eq!((scene.moves(), scene.records().len()), (1, 1));
 }

@@ -187,6 +187,7 @@ pub fn repositories(folder: &Path) {
 /// git's own server, for what a remote does after its client is gone.
 pub struct GitDaemon {
     child: std::process::Child,
+    pub addr: std::net::SocketAddr,
     pub url: String,
 }
 
@@ -210,6 +211,7 @@ impl GitDaemon {
         }
         GitDaemon {
             child,
+            addr: std::net::SocketAddr::from(([127, 0, 0, 1], port)),
             url: format!("git://127.0.0.1:{port}/remote.git"),
         }
     }
