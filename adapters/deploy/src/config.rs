@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::window::Zone;
 pub(crate) use check::is_version;
+use crate::window::Zone;
 
 /// The `[adapters.deploy]` table.
 #[derive(Debug, Clone, Deserialize)]

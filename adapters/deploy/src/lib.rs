@@ -114,14 +114,8 @@ impl DeployAdapter {
             Kind::Git(git) => git.at(),
             Kind::Folder(folder) => folder.at(),
         };
-        if at != plan.place
-            || format!("svc:{}", target.place.service) != plan.item
-            || target.place.env != plan.env
-        {
-            return Err(format!(
-                "target {} was another place when this was stated",
-                plan.target
-            ));
+        if at != plan.place || format!("svc:{}", target.place.service) != plan.item || target.place.env != plan.env {
+            return Err(format!("target {} was another place when this was stated", plan.target));
         }
         Ok((target, plan))
     }
@@ -159,10 +153,7 @@ impl Adapter for DeployAdapter {
     }
 
     async fn resolve(&self, job: &Job) -> Result<Resolved, ResolveError> {
-        if job.profile != "deploy"
-            || !ASKS.contains(&job.ask.as_str())
-            || (job.ask == "UNDO") != job.undo.is_some()
-        {
+        if job.profile != "deploy" || !ASKS.contains(&job.ask.as_str()) || (job.ask == "UNDO") != job.undo.is_some() {
             let text = format!(
                 "deploy targets know ask=DEPLOY, ROLLBACK and UNDO, not {}",
                 clean(&job.ask, 30)

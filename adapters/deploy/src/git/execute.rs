@@ -65,27 +65,23 @@ impl Git {
         wilco_failpoint::reach!("send.answered");
         match passage {
             Passage::NotAsked => Outcome::NotSent(match ended {
-                Ok(ended) => format!(
-                    "the push ended before anything was sent: {}",
-                    parse::complaint(&ended.err)
-                ),
+                Ok(ended) => format!("the push ended before anything was sent: {}", parse::complaint(&ended.err)),
                 Err(failure) => format!("before anything was sent: {failure}"),
             }),
             Passage::Stopped(Stop::Ours(text)) => Outcome::NotSent(text),
             // Nothing was sent now; but the same act may have been sent before, and be what moved it.
-            Passage::Stopped(Stop::Moved(text)) => {
-                self.read_back(
-                    frozen,
-                    plan,
-                    Some(format!("the remote is not as stated: {text}")),
-                    "",
-                )
-                .await
-            }
-            Passage::Open => {
-                let (refused, said) = verdict(&ended, &self.config.branch, &record);
-                self.read_back(frozen, plan, refused, &said).await
-            }
+            Passage::Stopped(Stop::Moved(text)) => match self.seen(frozen, plan, READ).await {
+                Ok(Standing::Done(seen)) => Outcome::Executed(plan.report(seen)),
+                Ok(Standing::Strange(strange)) => Outcome::Unknown(format!("{text}; {strange}")),
+                Ok(Standing::Nothing { .. }) | Err(_) => {
+                    Outcome::NotSent(format!("the remote is not as stated: {text}"))
+                }
+            },
+            Passage::Open => match verdict(&ended, &self.config.branch, &record) {
+                Verdict::Taken => self.read_back(frozen, plan, None).await,
+                Verdict::Refused(text) => self.read_back(frozen, plan, Some(text)).await,
+                Verdict::Unsaid(text) => Outcome::Unknown(format!("the push ended unclearly: {text}")),
+            },
         }
     }
 
@@ -109,9 +105,7 @@ impl Git {
             match passage {
                 Passage::Stopped(Stop::Ours(text)) => return Err(passing(text)),
                 Passage::Stopped(Stop::Moved(text)) => {
-                    return Err(passing(format!(
-                        "the remote changed while it was read ({text}); try again"
-                    )));
+                    return Err(passing(format!("the remote changed while it was read ({text}); try again")));
                 }
                 Passage::Open if option && said.contains("push options") => {}
                 Passage::Open if went_through(&ended) => return Ok(option),
@@ -129,10 +123,7 @@ impl Git {
         self.ensure().await?;
         let id = self.keep(&frozen.request.body).await?;
         if id != frozen.request.key {
-            return Err(format!(
-                "the frozen record has the id {id}, not the stated {}",
-                frozen.request.key
-            ));
+            return Err(format!("the frozen record has the id {id}, not the stated {}", frozen.request.key));
         }
         if !self.has(&plan.to).await {
             self.fetch_source().await.map_err(|e| e.to_string())?;
@@ -176,35 +167,26 @@ impl Git {
         (passage, ended)
     }
 
-    /// What the remote shows now. `refused`: the push was certainly refused, and says why. `said`: what it said otherwise.
-    async fn read_back(&self, frozen: &Frozen, plan: &Plan, refused: Option<String>, said: &str) -> Outcome {
-        match (self.seen(frozen, plan, READ).await, refused) {
-            (Ok(Standing::Done(seen)), _) => Outcome::Executed(plan.report(seen)),
-            (Ok(Standing::Nothing { .. }), Some(refused)) => Outcome::Rejected(refused),
-            (Ok(Standing::Nothing { .. }), None) => Outcome::Unknown(format!(
-                "the push ended unclearly, and its ref is not there yet: {said}"
-            )),
-            (Ok(Standing::Strange(text)) | Err(text), Some(refused)) => Outcome::Unknown(format!(
-                "{refused}; and the remote could not be read after it: {text}"
-            )),
-            (Ok(Standing::Strange(text)) | Err(text), None) => Outcome::Unknown(format!(
-                "pushed, and the remote could not be read after it: {text} {said}"
-            )),
+    /// What the remote shows now. `refused`: the push was certainly refused, and says why.
+    async fn read_back(&self, frozen: &Frozen, plan: &Plan, refused: Option<String>) -> Outcome {
+        let said = refused.as_deref().unwrap_or("the push was taken");
+        match self.seen(frozen, plan, READ).await {
+            Ok(Standing::Done(seen)) => Outcome::Executed(plan.report(seen)),
+            Ok(Standing::Nothing { .. }) => match refused {
+                Some(refused) => Outcome::Rejected(refused),
+                None => Outcome::Unknown(format!("{said}, and the remote does not show its ref")),
+            },
+            Ok(Standing::Strange(text)) => Outcome::Unknown(format!("{said}; then: {text}")),
+            Err(text) => Outcome::Unknown(format!("{said}, and the remote could not be read after it: {text}")),
         }
     }
 }
 
 fn arguments(remote: &str, plan: &Plan, wanted: &[Move], probe: bool) -> Vec<String> {
-    let mut arguments: Vec<String> = [
-        "push",
-        "--porcelain",
-        "--atomic",
-        "--no-signed",
-        "--no-follow-tags",
-        "--recurse-submodules=no",
-    ]
-    .map(str::to_owned)
-    .to_vec();
+    let mut arguments: Vec<String> =
+        ["push", "--porcelain", "--atomic", "--no-signed", "--no-follow-tags", "--recurse-submodules=no"]
+            .map(str::to_owned)
+            .to_vec();
     if probe {
         arguments.push("--dry-run".to_owned());
     }
@@ -230,9 +212,7 @@ fn went_through(ended: &Ended) -> bool {
     match ended.code {
         Some(0) => true,
         None | Some(BROKEN_PIPE) => complaints.next().is_none(),
-        Some(_) => {
-            complaints.next().is_some_and(|l| l.contains("unable to write")) && complaints.next().is_none()
-        }
+        Some(_) => complaints.next().is_some_and(|l| l.contains("unable to write")) && complaints.next().is_none(),
     }
 }
 
@@ -242,18 +222,10 @@ fn compare(moves: &[Move], wanted: &[Move]) -> Result<(), Stop> {
         match moves.iter().find(|m| m.name == want.name) {
             Some(found) if found == want => {}
             Some(found) => {
-                return Err(Stop::Moved(format!(
-                    "{} is at {}, not at {}",
-                    want.name, found.from, want.from
-                )));
+                return Err(Stop::Moved(format!("{} is at {}, not at {}", want.name, found.from, want.from)));
             }
             // What git leaves out has moved, or is where we would bring it.
-            None => {
-                return Err(Stop::Moved(format!(
-                    "{} is not at {} any more",
-                    want.name, want.from
-                )));
-            }
+            None => return Err(Stop::Moved(format!("{} is not at {} any more", want.name, want.from))),
         }
     }
     if moves.len() == wanted.len() {
@@ -263,29 +235,28 @@ fn compare(moves: &[Move], wanted: &[Move]) -> Result<(), Stop> {
     }
 }
 
-/// Pure: whether a push that was let on was certainly refused, and what it said.
-fn verdict(ended: &Result<Ended, Failure>, branch: &str, record: &str) -> (Option<String>, String) {
+/// What a push that was let on came to, by its own words.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    Taken,
+    Refused(String),
+    Unsaid(String),
+}
+
+/// Pure: both refs were moved, or both were certainly refused, or nobody can say.
+fn verdict(ended: &Result<Ended, Failure>, branch: &str, record: &str) -> Verdict {
     let ended = match ended {
         Ok(ended) => ended,
-        Err(failure) => return (None, failure.to_string()),
+        Err(failure) => return Verdict::Unsaid(failure.to_string()),
     };
     let said = parse::complaint(&ended.err);
-    match (
-        parse::pushed(&ended.out, branch),
-        parse::pushed(&ended.out, record),
-    ) {
+    match (parse::pushed(&ended.out, branch), parse::pushed(&ended.out, record)) {
+        (Some(Pushed::Taken), Some(Pushed::Taken)) if ended.code == Some(0) => Verdict::Taken,
         (Some(Pushed::Refused(one)), Some(Pushed::Refused(other))) => {
-            let words = if one == other {
-                one
-            } else {
-                format!("{one}, {other}")
-            };
-            (
-                Some(format!("the remote refuses the push: {words}; {said}")),
-                said,
-            )
+            let words = if one == other { one } else { format!("{one}, {other}") };
+            Verdict::Refused(format!("the remote refuses the push: {words}; {said}"))
         }
-        _ => (None, said),
+        _ => Verdict::Unsaid(said),
     }
 }
 
@@ -313,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_push_is_refused_only_if_both_refs_were() {
+    fn a_refusal_is_certain_only_for_both() {
         let ended = |out: &str| {
             Ok(Ended {
                 code: Some(1),
@@ -321,16 +292,15 @@ mod tests {
                 err: String::new(),
             })
         };
+        let of = |out: &str| verdict(&ended(out), "refs/heads/prod", "refs/wilco/x");
         let both = "!\tb:refs/heads/prod\t[remote rejected] (declined)\n!\tb:refs/wilco/x\t[remote rejected] (declined)\n";
-        assert!(
-            verdict(&ended(both), "refs/heads/prod", "refs/wilco/x")
-                .0
-                .is_some()
-        );
+        assert!(matches!(of(both), Verdict::Refused(_)));
         let one = "!\tb:refs/heads/prod\t[remote rejected] (declined)\n*\tb:refs/wilco/x\t[new reference]\n";
-        assert_eq!(verdict(&ended(one), "refs/heads/prod", "refs/wilco/x").0, None);
+        assert!(matches!(of(one), Verdict::Unsaid(_)));
         let unsaid = "!\tb:refs/heads/prod\t[remote failure] (x)\n!\tb:refs/wilco/x\t[remote failure] (x)\n";
-        assert_eq!(verdict(&ended(unsaid), "refs/heads/prod", "refs/wilco/x").0, None);
-        assert_eq!(verdict(&ended(""), "refs/heads/prod", "refs/wilco/x").0, None);
+        assert!(matches!(of(unsaid), Verdict::Unsaid(_)));
+        assert!(matches!(of(""), Verdict::Unsaid(_)));
+        let taken = " \tb:refs/heads/prod\ta..b\n*\tb:refs/wilco/x\t[new reference]\n";
+        assert!(matches!(of(taken), Verdict::Unsaid(_)), "it ended with 1, so something went wrong");
     }
 }
