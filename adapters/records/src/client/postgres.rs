@@ -140,7 +140,7 @@ impl Postgres {
         if talk.database != order.swap.database {
             return Changed::NotSent(elsewhere(&order.swap.database, &talk.database));
         }
-        if let Err(stop) = talk.check().await {
+        if let Err(stop) = talk.has_key().await {
             return Changed::NotSent(stop.words());
         }
         wilco_failpoint::reach!("send.connected");
@@ -201,10 +201,12 @@ impl Postgres {
             Ok(Err(e)) => return Err(e.to_string()),
             Err(_) => return Err("the database's address was not read in time".to_owned()),
         };
-        // The parser's own words may quote the address, and with it a password.
-        let options = PgConnectOptions::from_str(url.expose()).map_err(|_| {
-            "what database_url's place holds is no address: write postgres://USER:PASSWORD@HOST/DATABASE".to_owned()
-        })?;
+        // The parser takes any scheme, and its own words may quote the address, and with it a password.
+        let known = ["postgres://", "postgresql://"].iter().any(|s| url.expose().starts_with(s));
+        let options = PgConnectOptions::from_str(url.expose()).ok().filter(|_| known);
+        let options = options.ok_or(
+            "what database_url's place holds is no address: write postgres://USER:PASSWORD@HOST/DATABASE",
+        )?;
         self.may_speak(&options)?;
         let options = options
             .application_name("wilco-records")
@@ -267,7 +269,7 @@ impl Talk<'_> {
             "BEGIN ISOLATION LEVEL READ COMMITTED, {mode}; SET LOCAL statement_timeout = {ms}; \
              SET LOCAL lock_timeout = {ms}; SET LOCAL idle_in_transaction_session_timeout = {ms}; \
              SELECT set_config('synchronous_commit', 'on', true) \
-             WHERE current_setting('synchronous_commit') IN ('off', 'local')"
+             WHERE current_setting('synchronous_commit') IN ('off', 'local'); SAVEPOINT wilco_who"
         );
         let db = &mut self.db;
         within(self.deadline, sqlx::raw_sql(AssertSqlSafe(begin)).execute(db)).await?;
@@ -277,23 +279,19 @@ impl Talk<'_> {
 
     /// The cluster and the database in it: the same after a failover, another in another place.
     async fn identity(&mut self) -> Result<String, Stop> {
-        let savepoint = sqlx::raw_sql("SAVEPOINT wilco_who").execute(&mut self.db);
-        within(self.deadline, savepoint).await?;
         let asked = "SELECT system_identifier::text || '/' || current_database() FROM pg_control_system()";
-        let asked = sqlx::query(asked).persistent(false).fetch_one(&mut self.db);
-        match within(self.deadline, asked).await {
-            Ok(row) => row.try_get(0).map_err(|e| Stop::Trouble(said(&e))),
+        let row = match timeout_at(self.deadline, sqlx::raw_sql(asked).fetch_one(&mut self.db)).await {
             // Not everybody may ask; then the database's own number has to do.
-            Err(Stop::Refused(_)) => {
+            Ok(Err(sqlx::Error::Database(_))) => {
                 let back = sqlx::raw_sql("ROLLBACK TO SAVEPOINT wilco_who").execute(&mut self.db);
                 within(self.deadline, back).await?;
                 let asked = "SELECT oid::text || '/' || datname FROM pg_database WHERE datname = current_database()";
-                let asked = sqlx::query(asked).persistent(false).fetch_one(&mut self.db);
-                let row = within(self.deadline, asked).await?;
-                row.try_get(0).map_err(|e| Stop::Trouble(said(&e)))
+                within(self.deadline, sqlx::raw_sql(asked).fetch_one(&mut self.db)).await?
             }
-            Err(stop) => Err(stop),
-        }
+            Ok(answered) => answered.map_err(|e| Stop::Trouble(said(&e)))?,
+            Err(_) => return Err(Stop::Trouble(NO_ANSWER.to_owned())),
+        };
+        row.try_get(0).map_err(|e| Stop::Trouble(said(&e)))
     }
 
     /// What prepare needs.
@@ -311,10 +309,20 @@ impl Talk<'_> {
         if self.config.callback {
             self.understood("sql.callback", &s.callback).await?;
         }
-        let asked = sqlx::query(HAS_KEY)
-            .bind(self.config.acts.quoted())
-            .persistent(false)
-            .fetch_one(&mut self.db);
+        self.has_key().await
+    }
+
+    /// Without it, a change sent again could be made again.
+    async fn has_key(&mut self) -> Result<(), Stop> {
+        // A checked name, in quotes: letters, digits and underscores.
+        let asked = format!(
+            "SELECT EXISTS (SELECT 1 FROM pg_index i \
+             JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0] \
+             WHERE i.indrelid = to_regclass('{}') AND i.indisunique AND i.indisvalid AND i.indimmediate \
+             AND i.indnkeyatts = 1 AND i.indpred IS NULL AND i.indexprs IS NULL AND a.attname = 'ref')",
+            self.config.acts.quoted()
+        );
+        let asked = sqlx::raw_sql(AssertSqlSafe(asked)).fetch_one(&mut self.db);
         let row = within(self.deadline, asked).await?;
         match row.try_get::<bool, _>(0) {
             Ok(true) => Ok(()),
@@ -408,7 +416,7 @@ impl Talk<'_> {
                 true => Stop::Refused(said(&e)),
                 false => Stop::Trouble(said(&e)),
             }),
-            Err(_) => Err(Stop::Trouble("no answer in time".to_owned())),
+            Err(_) => Err(Stop::Trouble(NO_ANSWER.to_owned())),
         };
         if answered.is_ok() {
             self.end().await;
@@ -490,11 +498,7 @@ impl Talk<'_> {
     }
 }
 
-/// Whether the acts table has a key on `ref` alone.
-const HAS_KEY: &str = "SELECT EXISTS (SELECT 1 FROM pg_index i \
-    JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0] \
-    WHERE i.indrelid = to_regclass($1) AND i.indisunique AND i.indisvalid AND i.indimmediate \
-    AND i.indnkeyatts = 1 AND i.indpred IS NULL AND i.indexprs IS NULL AND a.attname = 'ref')";
+const NO_ANSWER: &str = "no answer in time";
 
 /// A column as text; none where the question does not yield it.
 fn text(row: &PgRow, name: &str) -> Result<Option<String>, Stop> {
@@ -510,14 +514,14 @@ async fn within<T>(deadline: Instant, step: impl Future<Output = Result<T, sqlx:
         Ok(Ok(done)) => Ok(done),
         Ok(Err(e)) if is_refusal(&e) => Err(Stop::Refused(said(&e))),
         Ok(Err(e)) => Err(Stop::Trouble(said(&e))),
-        Err(_) => Err(Stop::Trouble("no answer in time".to_owned())),
+        Err(_) => Err(Stop::Trouble(NO_ANSWER.to_owned())),
     }
 }
 
-/// Whether the server refuses the statement for what it says: data (22), constraint (23), privileges and names (42), a
-/// trigger's RAISE (P0), rules of the table (44, 27).
+/// Whether the server refuses the change for what it would do: data (22), constraint (23), a trigger's RAISE (P0), rules of
+/// the table (44, 27). Names that are not there and privileges (42) are trouble with the configuration.
 fn is_refusal(error: &sqlx::Error) -> bool {
-    class(error).is_some_and(|c| ["22", "23", "27", "42", "44", "P0"].contains(&c.as_str()))
+    class(error).is_some_and(|c| ["22", "23", "27", "44", "P0"].contains(&c.as_str()))
 }
 
 /// Whether a COMMIT answered with this error left nothing behind: a constraint or trigger checked at its end, or a

@@ -2,12 +2,13 @@
 //! judge: it is read by other means than the adapter's. Each story runs on both databases, unless it is about what only one
 //! of them has.
 
+mod file;
 mod house;
 mod kill;
+mod kit;
 #[cfg(feature = "postgres-tests")]
 mod line;
 mod stories;
-mod file;
 
 /// The same stories on both databases.
 macro_rules! on_both {
