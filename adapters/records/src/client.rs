@@ -76,6 +76,22 @@ pub(crate) enum Changed {
     Unknown(String),
 }
 
+/// Why a step before COMMIT was not taken, or failed: nothing stands.
+enum Stop {
+    /// The database refuses the change for what it would do.
+    Refused(String),
+    /// Everything else.
+    Trouble(String),
+}
+
+impl Stop {
+    fn words(self) -> String {
+        match self {
+            Stop::Refused(text) | Stop::Trouble(text) => text,
+        }
+    }
+}
+
 impl Client {
     pub fn new(config: &Arc<Checked>) -> Client {
         match &config.whereabouts {

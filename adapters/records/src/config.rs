@@ -254,7 +254,11 @@ impl RecordsConfig {
         let table = Name::parse("table", &self.table, 2)?;
         let acts = Name::parse("acts_table", &self.acts_table, 2)?;
         let callbacks = Name::parse("callbacks_table", &self.callbacks_table, 2)?;
-        let eff_as = one_of("eff_as", &self.eff_as, &[("text", EffAs::Text), ("date", EffAs::Date)])?;
+        let eff_as = one_of(
+            "eff_as",
+            &self.eff_as,
+            &[("text", EffAs::Text), ("date", EffAs::Date)],
+        )?;
         let statements = Statements::of(&Mapping {
             dialect,
             table: &table,
@@ -317,7 +321,8 @@ impl RecordsConfig {
         match self.database.as_str() {
             "sqlite" => {
                 if !main.as_ref().is_err_and(none) || read.is_some() || self.plaintext {
-                    let rule = "must be \"postgres\" where an address or plaintext is given; SQLite has a path";
+                    let rule =
+                        "must be \"postgres\" where an address or plaintext is given; SQLite has a path";
                     return Err(wrong("database", rule, &self.database));
                 }
                 if self.path.as_os_str().is_empty() {
@@ -351,9 +356,17 @@ impl RecordsConfig {
             phone: perhaps("columns.phone", &c.phone)?,
             apref: perhaps("columns.apref", &c.apref)?,
         };
-        let set = [Some(&columns.sup), Some(&columns.acct), columns.eff.as_ref(), columns.apref.as_ref()];
+        let set = [
+            Some(&columns.sup),
+            Some(&columns.acct),
+            columns.eff.as_ref(),
+            columns.apref.as_ref(),
+        ];
         let set: Vec<&Name> = set.into_iter().flatten().collect();
-        let twice = set.iter().enumerate().find(|(at, name)| set.iter().take(*at).any(|n| n == *name));
+        let twice = set
+            .iter()
+            .enumerate()
+            .find(|(at, name)| set.iter().take(*at).any(|n| n == *name));
         match twice {
             Some((_, name)) => {
                 let rule = "must name different columns for sup, acct, eff and apref";
@@ -370,9 +383,17 @@ impl Checked {
         let c = &self.columns;
         match statement {
             "sql.read" => {
-                let perhaps = [("name", &c.name), ("eff", &c.eff), ("phone", &c.phone), ("apref", &c.apref)];
+                let perhaps = [
+                    ("name", &c.name),
+                    ("eff", &c.eff),
+                    ("phone", &c.phone),
+                    ("apref", &c.apref),
+                ];
                 let named = perhaps.into_iter().filter(|(_, column)| column.is_some());
-                ["sup", "acct"].into_iter().chain(named.map(|(name, _)| name)).collect()
+                ["sup", "acct"]
+                    .into_iter()
+                    .chain(named.map(|(name, _)| name))
+                    .collect()
             }
             "sql.callback" => vec!["by", "at"],
             "lookup" => vec!["sup", "prev", "acct", "eff", "apref"],

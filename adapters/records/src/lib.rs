@@ -51,7 +51,11 @@ impl RecordsAdapter {
     pub fn new(config: &RecordsConfig, clock: Arc<dyn Clock>) -> Result<RecordsAdapter, ConfigError> {
         let config = Arc::new(config.checked()?);
         let client = Client::new(&config);
-        Ok(RecordsAdapter { config, client, clock })
+        Ok(RecordsAdapter {
+            config,
+            client,
+            clock,
+        })
     }
 
     fn contract(&self, reversal: Reversal) -> Contract {
@@ -86,7 +90,11 @@ impl RecordsAdapter {
 
     /// What has to be done before the change may be made, in words for the person who does it.
     fn ring(&self, swap: &Swap) -> String {
-        let name = swap.name.as_deref().map(|n| format!(" ({n})")).unwrap_or_default();
+        let name = swap
+            .name
+            .as_deref()
+            .map(|n| format!(" ({n})"))
+            .unwrap_or_default();
         let number = match &swap.phone {
             Some(phone) => format!("on {phone}, the number on file"),
             None => "on the number you hold (none is on file)".to_owned(),
@@ -117,7 +125,11 @@ impl RecordsAdapter {
     }
 
     fn awaiting(&self, swap: &Swap, seen: &Seen, why_not: Option<String>) -> Ready {
-        let now_on_file = seen.rows.first().and_then(|r| r.phone.as_deref()).map(|p| clean(p, 40));
+        let now_on_file = seen
+            .rows
+            .first()
+            .and_then(|r| r.phone.as_deref())
+            .map(|p| clean(p, 40));
         let changed = match now_on_file {
             // Whoever wants the account changed may have changed the number first.
             phone if phone != swap.phone => format!(
@@ -146,7 +158,8 @@ impl RecordsAdapter {
         let swap = Swap::of(frozen)?;
         if swap.statements != self.config.statements.digest() {
             return Err(
-                "the statements in the configuration are not those it was stated with; prepare it again".to_owned(),
+                "the statements in the configuration are not those it was stated with; prepare it again"
+                    .to_owned(),
             );
         }
         Ok(swap)
@@ -240,7 +253,9 @@ impl Adapter for RecordsAdapter {
             Changed::Done(recorded, callback) => {
                 Outcome::Executed(recorded.report(act, status("changed", callback.as_ref())))
             }
-            Changed::Before(recorded) => Outcome::Executed(recorded.report(act, status("changed before", None))),
+            Changed::Before(recorded) => {
+                Outcome::Executed(recorded.report(act, status("changed before", None)))
+            }
             Changed::Refused(text) => Outcome::Rejected(text),
             Changed::NotSent(text) => Outcome::NotSent(text),
             Changed::Unknown(text) => Outcome::Unknown(text),

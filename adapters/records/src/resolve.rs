@@ -136,7 +136,11 @@ fn change(job: &Job, config: &Checked) -> Result<Asked, ResolveError> {
     });
     Ok(Asked {
         sup: needed("sup")?,
-        acct: (acct, Source::Handoff, "the handoff: the change asked for".to_owned()),
+        acct: (
+            acct,
+            Source::Handoff,
+            "the handoff: the change asked for".to_owned(),
+        ),
         apref: (needed("apref")?, Source::Handoff, "the handoff".to_owned()),
         prev,
     })
@@ -153,13 +157,21 @@ fn reversal(job: &Job, undone: &Undone) -> Result<Asked, ResolveError> {
     }
     let executed = |slot: &str| {
         let reported = undone.executed.iter().find(|(key, _)| key == slot);
-        let value = reported.map(|(_, v)| v.as_str()).or_else(|| undone.frozen.value(slot));
+        let value = reported
+            .map(|(_, v)| v.as_str())
+            .or_else(|| undone.frozen.value(slot));
         let missing = || format!("act {} does not say which {slot} it was done with", undone.act_id);
-        value.map(str::to_owned).ok_or_else(|| refused("NOCTX", missing()))
+        value
+            .map(str::to_owned)
+            .ok_or_else(|| refused("NOCTX", missing()))
     };
     let (sup, acct) = (executed("sup")?, executed("acct")?);
     if let Some(other) = job.slot("sup").filter(|s| *s != sup) {
-        let text = format!("slot sup: act {} was about {sup}, not {}", undone.act_id, clean(other, 40));
+        let text = format!(
+            "slot sup: act {} was about {sup}, not {}",
+            undone.act_id,
+            clean(other, 40)
+        );
         return Err(refused("CONFLICT", text));
     }
     let old = executed("prev")?;
@@ -227,22 +239,34 @@ fn on_file<'a>(sup: &str, rows: &'a [Row], config: &Checked) -> Result<(&'a Row,
     let table = config.table.shown();
     let row = match rows {
         [] => {
-            let text = format!("slot sup: the vendor table {table} has no row for {}", clean(sup, 60));
+            let text = format!(
+                "slot sup: the vendor table {table} has no row for {}",
+                clean(sup, 60)
+            );
             return Err(refused("NOCTX", text));
         }
         [row] => row,
         _ => {
-            let text = format!("slot sup: the vendor table {table} has more than one row for {}", clean(sup, 60));
+            let text = format!(
+                "slot sup: the vendor table {table} has more than one row for {}",
+                clean(sup, 60)
+            );
             return Err(refused("CONFLICT", text));
         }
     };
     if row.sup != sup {
-        let text = format!("slot sup: the vendor table {table} writes it {}", clean(&row.sup, 60));
+        let text = format!(
+            "slot sup: the vendor table {table} writes it {}",
+            clean(&row.sup, 60)
+        );
         return Err(refused("NOCTX", text));
     }
     let acct = row.acct.clone().unwrap_or_default();
     if acct.is_empty() {
-        let text = format!("slot prev: {} has no account on file, so there is none to replace", row.sup);
+        let text = format!(
+            "slot prev: {} has no account on file, so there is none to replace",
+            row.sup
+        );
         return Err(refused("NOCTX", text));
     }
     if let Err(rule) = stands_on_line(&acct) {

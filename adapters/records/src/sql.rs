@@ -92,14 +92,24 @@ impl Statements {
             change: read("sql.change", &mapping.own.change, mapping.change(), change_rule)?,
             record,
             lookup: read("lookup", &None, mapping.lookup(), OURS)?,
-            callback: read("sql.callback", &mapping.own.callback, mapping.callback(), CALLBACK)?,
+            callback: read(
+                "sql.callback",
+                &mapping.own.callback,
+                mapping.callback(),
+                CALLBACK,
+            )?,
         })
     }
 
     /// The hex SHA-256 of everything commit says: a statement made under other statements is not carried out.
     pub fn digest(&self) -> String {
         let mut hash = Sha256::new();
-        let said = [Some(&self.read), Some(&self.change), self.record.as_ref(), Some(&self.callback)];
+        let said = [
+            Some(&self.read),
+            Some(&self.change),
+            self.record.as_ref(),
+            Some(&self.callback),
+        ];
         for statement in said.into_iter().flatten() {
             hash.update(statement.sql.as_bytes());
             hash.update([0]);
@@ -153,15 +163,15 @@ impl Mapping<'_> {
             return update;
         }
         let apref = match &c.apref {
-            Some(apref) => shown(&apref.quoted()),
+            Some(apref) => as_text(&apref.quoted()),
             None => "CAST(NULL AS TEXT)".to_owned(),
         };
         format!(
             "WITH changed AS ({update} RETURNING {sup} AS sup, {acct} AS acct, {eff} AS eff, {apref} AS apref) \
              INSERT INTO {acts} (ref, ask, sup, prev, acct, eff, apref, at) \
              SELECT :ref, :ask, changed.sup, :prev, changed.acct, changed.eff, changed.apref, :at FROM changed",
-            sup = shown(&c.sup.quoted()),
-            acct = shown(&c.acct.quoted()),
+            sup = as_text(&c.sup.quoted()),
+            acct = as_text(&c.acct.quoted()),
             eff = self.eff_shown(),
             acts = self.acts.quoted(),
         )
@@ -201,7 +211,9 @@ impl Mapping<'_> {
         match (&self.columns.eff, self.eff_as, self.dialect) {
             (None, ..) => "CAST(NULL AS TEXT)".to_owned(),
             (Some(eff), EffAs::Text, _) => shown(&eff.quoted()),
-            (Some(eff), EffAs::Date, Dialect::Sqlite) => format!("replace({}, '-', '')", shown(&eff.quoted())),
+            (Some(eff), EffAs::Date, Dialect::Sqlite) => {
+                format!("replace({}, '-', '')", shown(&eff.quoted()))
+            }
             (Some(eff), EffAs::Date, Dialect::Postgres) => format!("to_char({}, 'YYYYMMDD')", eff.quoted()),
         }
     }

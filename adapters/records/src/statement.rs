@@ -131,7 +131,9 @@ impl Scan<'_> {
                 '-' if self.rest.starts_with("--") => self.rest.find('\n').unwrap_or(self.rest.len()),
                 '/' if self.rest.starts_with("/*") => self.comment()?,
                 c if c.is_whitespace() => c.len_utf8(),
-                _ if self.ended => return Err("must be one statement: something follows its semicolon".to_owned()),
+                _ if self.ended => {
+                    return Err("must be one statement: something follows its semicolon".to_owned());
+                }
                 ';' => {
                     self.ended = true;
                     self.rest = self.rest.get(1..).unwrap_or_default();
@@ -249,7 +251,10 @@ impl Scan<'_> {
     }
 
     fn word(&mut self) -> Result<usize, String> {
-        let end = self.rest.find(|c| !word(c) && c != '$').unwrap_or(self.rest.len());
+        let end = self
+            .rest
+            .find(|c| !word(c) && c != '$')
+            .unwrap_or(self.rest.len());
         let text = self.rest.get(..end).unwrap_or_default();
         if self.first_word.is_empty() {
             text.clone_into(&mut self.first_word);

@@ -86,7 +86,9 @@ impl Swap {
         ];
         let other = |(slot, value): &(&str, &String)| frozen.value(slot).is_some_and(|v| v != value.as_str());
         match stated.iter().find(|s| other(s)) {
-            Some((slot, _)) => Err(format!("the frozen request is not what was stated: slot {slot} differs")),
+            Some((slot, _)) => Err(format!(
+                "the frozen request is not what was stated: slot {slot} differs"
+            )),
             None => Ok(swap),
         }
     }
@@ -107,7 +109,13 @@ impl Swap {
     }
 
     /// The same for the row with our reference, whose values are the vendor's row after the change.
-    pub fn binds_of_row(&self, statement: &Statement, act: ActId, now: Timestamp, row: &Row) -> Vec<Option<String>> {
+    pub fn binds_of_row(
+        &self,
+        statement: &Statement,
+        act: ActId,
+        now: Timestamp,
+        row: &Row,
+    ) -> Vec<Option<String>> {
         let ours = self.binds(statement, act, now);
         let bind = |(param, ours): (&Param, Option<String>)| match param {
             Param::Sup => Some(row.sup.clone()),
@@ -120,11 +128,22 @@ impl Swap {
     }
 
     /// Where the rows after the change are not what was stated; nothing has been committed yet.
-    pub fn differs(&self, row: &Row, recorded: &Recorded, shows_eff: bool, shows_apref: bool) -> Option<String> {
+    pub fn differs(
+        &self,
+        row: &Row,
+        recorded: &Recorded,
+        shows_eff: bool,
+        shows_apref: bool,
+    ) -> Option<String> {
         let recorded_as = |what: &str| format!("the row with our reference, {what}");
         let mut pairs = vec![
             ("sup", Some(&row.sup), &self.sup, "the vendor's row".to_owned()),
-            ("acct", row.acct.as_ref(), &self.acct, "the vendor's row".to_owned()),
+            (
+                "acct",
+                row.acct.as_ref(),
+                &self.acct,
+                "the vendor's row".to_owned(),
+            ),
             ("sup", Some(&recorded.sup), &self.sup, recorded_as("sup")),
             ("prev", Some(&recorded.prev), &self.prev, recorded_as("prev")),
             ("acct", Some(&recorded.acct), &self.acct, recorded_as("acct")),
@@ -134,8 +153,18 @@ impl Swap {
             pairs.push(("eff", recorded.eff.as_ref(), &self.eff, recorded_as("eff")));
         }
         if shows_apref {
-            pairs.push(("apref", row.apref.as_ref(), &self.apref, "the vendor's row".to_owned()));
-            pairs.push(("apref", recorded.apref.as_ref(), &self.apref, recorded_as("apref")));
+            pairs.push((
+                "apref",
+                row.apref.as_ref(),
+                &self.apref,
+                "the vendor's row".to_owned(),
+            ));
+            pairs.push((
+                "apref",
+                recorded.apref.as_ref(),
+                &self.apref,
+                recorded_as("apref"),
+            ));
         }
         let other = pairs.into_iter().find(|(_, got, want, _)| *got != Some(*want))?;
         let (slot, got, want, place) = other;
@@ -169,7 +198,11 @@ impl Recorded {
 
 /// The call-back that counts: by somebody, at or after the statement, not ahead of now; the earliest of them. Else why
 /// none does.
-pub(crate) fn counts(rows: &[Callback], swap: &Swap, now: Timestamp) -> Result<(String, String), Option<String>> {
+pub(crate) fn counts(
+    rows: &[Callback],
+    swap: &Swap,
+    now: Timestamp,
+) -> Result<(String, String), Option<String>> {
     // Written to the second or the minute, a call-back made right after the statement seems to be before it.
     let since = swap.stated_at.minute_down();
     let latest = now.plus_seconds(SKEW_S);
@@ -180,13 +213,17 @@ pub(crate) fn counts(rows: &[Callback], swap: &Swap, now: Timestamp) -> Result<(
         let at = row.at.as_deref().unwrap_or_default().trim();
         let told = clean(at, 40);
         let Some(time) = instant(at) else {
-            why_not.get_or_insert(format!("a call-back is recorded, but its time {told} cannot be read"));
+            why_not.get_or_insert(format!(
+                "a call-back is recorded, but its time {told} cannot be read"
+            ));
             continue;
         };
         if by.is_empty() {
             why_not.get_or_insert("a call-back is recorded, but not by whom".to_owned());
         } else if time < since {
-            why_not.get_or_insert(format!("a call-back was recorded at {told}, before this was stated"));
+            why_not.get_or_insert(format!(
+                "a call-back was recorded at {told}, before this was stated"
+            ));
         } else if time > latest {
             why_not.get_or_insert(format!("a call-back is recorded for {told}, which has not come"));
         } else if best.as_ref().is_none_or(|(t, ..)| time < *t) {
@@ -226,7 +263,11 @@ fn instant(text: &str) -> Option<Timestamp> {
             UtcOffset::from_hms(hours, if zone.starts_with('-') { -minutes } else { minutes }, 0).ok()?
         }
     };
-    let clock = if clock.len() == 5 { format!("{clock}:00") } else { clock.to_owned() };
+    let clock = if clock.len() == 5 {
+        format!("{clock}:00")
+    } else {
+        clock.to_owned()
+    };
     let plain = OffsetDateTime::parse(&format!("{date}T{clock}Z"), &Rfc3339).ok()?;
     let local = PrimitiveDateTime::new(plain.date(), plain.time());
     Some(Timestamp::from_datetime(local.assume_offset(offset)))
@@ -235,7 +276,9 @@ fn instant(text: &str) -> Option<Timestamp> {
 /// Whether a value can stand on a line, and what must be so if not.
 pub(crate) fn stands_on_line(value: &str) -> Result<(), String> {
     if value.is_empty() || value.len() > LONGEST || !value.bytes().all(|b| b.is_ascii_graphic()) {
-        return Err(format!("must be 1 to {LONGEST} visible ASCII characters without spaces"));
+        return Err(format!(
+            "must be 1 to {LONGEST} visible ASCII characters without spaces"
+        ));
     }
     Ok(())
 }
@@ -323,7 +366,15 @@ mod tests {
         ] {
             assert_eq!(instant(text), Some(noon), "{text}");
         }
-        for bad in ["", "today", "2026-10-02", "20261002T1200Z", "2026-13-02 12:00", "2026-10-02 12:00 CEST", "é"] {
+        for bad in [
+            "",
+            "today",
+            "2026-10-02",
+            "20261002T1200Z",
+            "2026-13-02 12:00",
+            "2026-10-02 12:00 CEST",
+            "é",
+        ] {
             assert_eq!(instant(bad), None, "{bad}");
         }
     }
@@ -335,7 +386,7 @@ mod tests {
         let told = |rows: &[Callback]| counts(rows, &swap, now);
         let good = called("j.smith", "2026-10-02T09:30:00Z");
         let who = Ok(("j.smith".to_owned(), "2026-10-02T09:30:00Z".to_owned()));
-        assert_eq!(told(&[good.clone()]), who);
+        assert_eq!(told(std::slice::from_ref(&good)), who);
         assert_eq!(told(&[called("x", "2026-10-02T11:00:00Z"), good.clone()]), who);
         assert_eq!(told(&[called("x", "2026-10-01T11:00:00Z"), good]), who);
         assert_eq!(told(&[]), Err(None));
@@ -350,7 +401,14 @@ mod tests {
     #[test]
     fn accounts_look_like_accounts() {
         assert!(is_account("40-12-88/61102938", Accounts::Uk).is_ok());
-        for bad in ["", "40-12-88/6110293", "401288/61102938", "40-12-88/6110293x", "40-12-88 61102938", "４0-12-88/6110293"] {
+        for bad in [
+            "",
+            "40-12-88/6110293",
+            "401288/61102938",
+            "40-12-88/6110293x",
+            "40-12-88 61102938",
+            "４0-12-88/6110293",
+        ] {
             assert!(is_account(bad, Accounts::Uk).is_err(), "{bad}");
         }
         assert!(is_account("DE89370400440532013000", Accounts::Any).is_ok());

@@ -80,12 +80,7 @@ pub(crate) fn from_line(text: &str) -> Option<Date> {
         return None;
     }
     let month = Month::try_from(text.get(4..6)?.parse::<u8>().ok()?).ok()?;
-    Date::from_calendar_date(
-        text.get(..4)?.parse().ok()?,
-        month,
-        text.get(6..)?.parse().ok()?,
-    )
-    .ok()
+    Date::from_calendar_date(text.get(..4)?.parse().ok()?, month, text.get(6..)?.parse().ok()?).ok()
 }
 
 fn last_sunday(year: i32, month: Month) -> Option<Date> {
@@ -109,16 +104,33 @@ mod tests {
             (on_line(date), zone.end_of(date).to_rw1())
         };
         let expect = |date: &str, end: &str| (date.to_owned(), end.to_owned());
-        assert_eq!(day("+00:00", "20261002T2330Z"), expect("20261002", "20261003T0000Z"));
-        assert_eq!(day("+01:00", "20261002T2330Z"), expect("20261003", "20261003T2300Z"));
-        assert_eq!(day("-05:30", "20261002T0529Z"), expect("20261001", "20261002T0530Z"));
-        assert_eq!(day("Europe/London", "20260701T2330Z"), expect("20260702", "20260702T2300Z"));
-        assert_eq!(day("Europe/London", "20261025T0900Z"), expect("20261025", "20261026T0000Z"));
+        assert_eq!(
+            day("+00:00", "20261002T2330Z"),
+            expect("20261002", "20261003T0000Z")
+        );
+        assert_eq!(
+            day("+01:00", "20261002T2330Z"),
+            expect("20261003", "20261003T2300Z")
+        );
+        assert_eq!(
+            day("-05:30", "20261002T0529Z"),
+            expect("20261001", "20261002T0530Z")
+        );
+        assert_eq!(
+            day("Europe/London", "20260701T2330Z"),
+            expect("20260702", "20260702T2300Z")
+        );
+        assert_eq!(
+            day("Europe/London", "20261025T0900Z"),
+            expect("20261025", "20261026T0000Z")
+        );
     }
 
     #[test]
     fn what_is_no_zone_or_date_is_none() {
-        for bad in ["", "UTC", "+1:00", "+15:00", "+00:60", "00:00", "+0é:00", "++1:00"] {
+        for bad in [
+            "", "UTC", "+1:00", "+15:00", "+00:60", "00:00", "+0é:00", "++1:00",
+        ] {
             assert_eq!(Zone::parse(bad), None, "{bad}");
         }
         for bad in ["", "20260230", "2026-10-02", "2026100é", "202610021"] {

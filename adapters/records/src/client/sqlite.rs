@@ -9,7 +9,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags, params_from_iter};
 use wilco_core::ActId;
 
-use super::{Changed, Looked, MOVED, Order, Seen, elsewhere, no_key};
+use super::{Changed, Looked, MOVED, Order, Seen, Stop, elsewhere, no_key};
 use crate::config::Checked;
 use crate::sql::MOST_CALLBACKS;
 use crate::statement::Statement;
@@ -24,14 +24,6 @@ pub(crate) struct Sqlite {
 struct File {
     path: PathBuf,
     config: Arc<Checked>,
-}
-
-/// Why a step was not taken, or failed. Nothing was committed.
-enum Stop {
-    /// The statement itself was refused.
-    Refused(String),
-    /// Everything else.
-    Trouble(String),
 }
 
 impl Sqlite {
@@ -98,7 +90,9 @@ impl Sqlite {
     }
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|e| Err(format!("the step with the file did not end well: {e}")))
 }
@@ -170,13 +164,18 @@ impl File {
         let rows = self.rows(db, &swap.sup)?;
         let (1, [row]) = (changed, rows.as_slice()) else {
             let rule = "must be one row for each sup; nothing was changed";
-            return Err(Stop::Refused(format!("{changed} rows were changed for {}: {rule}", swap.sup)));
+            return Err(Stop::Refused(format!(
+                "{changed} rows were changed for {}: {rule}",
+                swap.sup
+            )));
         };
         if let Some(record) = &statements.record {
             self.run(db, record, swap.binds_of_row(record, act, now, row))?;
         }
         let Some(recorded) = self.recorded(db, act, swap)? else {
-            return Err(Stop::Refused("the row with our reference is not there after it was written".to_owned()));
+            return Err(Stop::Refused(
+                "the row with our reference is not there after it was written".to_owned(),
+            ));
         };
         let (eff, apref) = (self.config.shows_eff, self.config.shows_apref);
         if let Some(text) = swap.differs(row, &recorded, eff, apref) {
@@ -210,7 +209,8 @@ impl File {
 
     fn open(&self) -> Result<(Connection, String), Stop> {
         let trouble = |text: String| Stop::Trouble(format!("{}: {text}", self.path.display()));
-        let real = std::fs::canonicalize(&self.path).map_err(|e| trouble(format!("there is no such file ({e})")))?;
+        let real =
+            std::fs::canonicalize(&self.path).map_err(|e| trouble(format!("there is no such file ({e})")))?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = Connection::open_with_flags(&real, flags).map_err(|e| trouble(e.to_string()))?;
         let until = Instant::now() + self.config.timeout;
@@ -229,25 +229,39 @@ impl File {
     fn open_and_check(&self) -> Result<(Connection, String), Stop> {
         let (db, database) = self.open()?;
         let s = &self.config.statements;
-        let mut all = vec![("sql.read", &s.read), ("sql.change", &s.change), ("lookup", &s.lookup)];
+        let mut all = vec![
+            ("sql.read", &s.read),
+            ("sql.change", &s.change),
+            ("lookup", &s.lookup),
+        ];
         all.extend(s.record.as_ref().map(|r| ("record", r)));
         if self.config.callback {
             all.push(("sql.callback", &s.callback));
         }
         for (name, statement) in all {
-            let prepared = db
-                .prepare(&statement.sql)
-                .map_err(|e| Stop::Trouble(format!("{name} cannot be used: {}{}", self.words(&e), self.hint(&e))))?;
+            let prepared = db.prepare(&statement.sql).map_err(|e| {
+                Stop::Trouble(format!(
+                    "{name} cannot be used: {}{}",
+                    self.words(&e),
+                    self.hint(&e)
+                ))
+            })?;
             if prepared.parameter_count() != statement.params.len() {
                 return Err(Stop::Trouble(format!("{name} has places that are not named")));
             }
             let columns: Vec<&str> = prepared.column_names();
-            let missing = self.config.columns_of(name).into_iter().find(|c| !columns.contains(c));
+            let missing = self
+                .config
+                .columns_of(name)
+                .into_iter()
+                .find(|c| !columns.contains(c));
             if let Some(missing) = missing {
                 return Err(Stop::Trouble(format!("{name} yields no column {missing}")));
             }
             if name == "sql.change" && !columns.is_empty() {
-                return Err(Stop::Trouble(format!("{name} must not yield rows; leave RETURNING out")));
+                return Err(Stop::Trouble(format!(
+                    "{name} must not yield rows; leave RETURNING out"
+                )));
             }
         }
         if !self.has_key(&db).map_err(|e| Stop::Trouble(self.words(&e)))? {
@@ -262,7 +276,9 @@ impl File {
             "SELECT (SELECT group_concat(name) FROM pragma_index_info(i.name, ?2)) \
              FROM pragma_index_list(?1, ?2) AS i WHERE i.\"unique\" = 1 AND i.partial = 0",
         )?;
-        let rows = indexes.query_map((table, schema.unwrap_or("main")), |row| row.get::<_, Option<String>>(0))?;
+        let rows = indexes.query_map((table, schema.unwrap_or("main")), |row| {
+            row.get::<_, Option<String>>(0)
+        })?;
         for columns in rows {
             if columns?.is_some_and(|c| c.eq_ignore_ascii_case("ref")) {
                 return Ok(true);
@@ -409,18 +425,13 @@ impl File {
     }
 }
 
-impl Stop {
-    fn words(self) -> String {
-        match self {
-            Stop::Refused(text) | Stop::Trouble(text) => text,
-        }
-    }
-}
-
 fn code(error: &rusqlite::Error) -> Option<ErrorCode> {
     error.sqlite_error_code()
 }
 
 fn name_of(path: &Path) -> String {
-    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+    path.file_name()
+        .unwrap_or(path.as_os_str())
+        .to_string_lossy()
+        .into_owned()
 }

@@ -147,7 +147,14 @@ impl House {
     }
 
     pub fn undo_of(&self, job: &Job, frozen: &Frozen, report: &Report) -> Job {
-        let mut undo = kit::job(self.clock.now(), "pay", "UNDO", &job.item, &[("apref", "FD-0931")], &EXEC);
+        let mut undo = kit::job(
+            self.clock.now(),
+            "pay",
+            "UNDO",
+            &job.item,
+            &[("apref", "FD-0931")],
+            &EXEC,
+        );
         undo.undo = Some(Undone {
             act_id: job.act_id,
             ask: job.ask.clone(),
@@ -188,8 +195,20 @@ pub fn change(house: &House) -> Job {
 }
 
 pub fn change_to(house: &House, sup: &str, acct: &str) -> Job {
-    let slots = [("sup", sup), ("acct", acct), ("eff", "20261005"), ("apref", "FD-0930")];
-    kit::job(house.clock.now(), "pay", "CHGBANK", &format!("sup:{sup}"), &slots, &EXEC)
+    let slots = [
+        ("sup", sup),
+        ("acct", acct),
+        ("eff", "20261005"),
+        ("apref", "FD-0930"),
+    ];
+    kit::job(
+        house.clock.now(),
+        "pay",
+        "CHGBANK",
+        &format!("sup:{sup}"),
+        &slots,
+        &EXEC,
+    )
 }
 
 /// The same job with one slot another, or, for an empty value, missing.
@@ -223,7 +242,11 @@ pub fn not_sent(outcome: Outcome) -> String {
 }
 
 pub fn value<'a>(report: &'a Report, slot: &str) -> Option<&'a str> {
-    report.values.iter().find(|(k, _)| k == slot).map(|(_, v)| v.as_str())
+    report
+        .values
+        .iter()
+        .find(|(k, _)| k == slot)
+        .map(|(_, v)| v.as_str())
 }
 
 pub fn at(text: &str) -> Timestamp {
@@ -265,7 +288,7 @@ pub struct Asked<F> {
 }
 
 impl<F: Fn(u64) + Send + Sync + 'static> Asked<F> {
-    pub fn new(clock: Arc<Still>, then: F) -> Arc<dyn Clock> {
+    pub fn clock(clock: Arc<Still>, then: F) -> Arc<dyn Clock> {
         Arc::new(Asked {
             clock,
             times: AtomicU64::new(0),

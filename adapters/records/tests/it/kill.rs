@@ -35,11 +35,19 @@ fn the_child() {
         config.database_url_file = told.url;
     }
     let clock = wilco_adapter::kit::Still::at(crate::house::at("20261002T0900Z"));
-    let adapter = adapter_records::RecordsAdapter::new(&config, clock.clone()).unwrap_or_else(|e| panic!("{e}"));
-    let mut job = wilco_adapter::kit::job(told.frozen.not_after.plus_seconds(-3_600), "pay", "CHGBANK", "", &[], &[]);
+    let adapter =
+        adapter_records::RecordsAdapter::new(&config, clock.clone()).unwrap_or_else(|e| panic!("{e}"));
+    let mut job = wilco_adapter::kit::job(
+        told.frozen.not_after.plus_seconds(-3_600),
+        "pay",
+        "CHGBANK",
+        "",
+        &[],
+        &[],
+    );
     job.act_id = told.act;
     let at = told.at;
-    let dies = Asked::new(clock, move |time| {
+    let dies = Asked::clock(clock, move |time| {
         if time == at {
             std::process::abort();
         }

@@ -24,7 +24,9 @@ impl TableBench {
         house.sql("CREATE TABLE knob (fault TEXT)");
         let judge = "INSERT INTO history VALUES (NEW.sup, OLD.acct, NEW.acct, NEW.eff, NEW.apref);";
         if house.is_sqlite() {
-            house.sql(&format!("CREATE TRIGGER judge AFTER UPDATE OF acct ON vendor BEGIN {judge} END"));
+            house.sql(&format!(
+                "CREATE TRIGGER judge AFTER UPDATE OF acct ON vendor BEGIN {judge} END"
+            ));
             house.sql(
                 "CREATE TRIGGER refuses BEFORE UPDATE ON vendor WHEN EXISTS (SELECT 1 FROM knob WHERE fault = 'refuse') \
                  BEGIN SELECT RAISE(ABORT, 'no changes at month end'); END",
@@ -37,7 +39,9 @@ impl TableBench {
             house.sql(&format!(
                 "CREATE FUNCTION judge() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {judge} RETURN NULL; END $$"
             ));
-            house.sql("CREATE TRIGGER judge AFTER UPDATE OF acct ON vendor FOR EACH ROW EXECUTE FUNCTION judge()");
+            house.sql(
+                "CREATE TRIGGER judge AFTER UPDATE OF acct ON vendor FOR EACH ROW EXECUTE FUNCTION judge()",
+            );
             house.sql(
                 "CREATE FUNCTION knob() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
                  IF EXISTS (SELECT 1 FROM knob WHERE fault = 'refuse') THEN RAISE EXCEPTION 'no changes at month end'; END IF; \
@@ -62,9 +66,13 @@ impl Bench for TableBench {
 
     async fn job(&self, n: u32) -> Job {
         let (sup, old) = (format!("kit-{n}"), format!("50-50-50/{n:08}"));
-        let there = self.house.sql(&format!("SELECT sup FROM vendor WHERE sup = '{sup}'"));
+        let there = self
+            .house
+            .sql(&format!("SELECT sup FROM vendor WHERE sup = '{sup}'"));
         if there.is_empty() {
-            self.house.sql(&format!("INSERT INTO vendor (sup, acct) VALUES ('{sup}', '{old}')"));
+            self.house.sql(&format!(
+                "INSERT INTO vendor (sup, acct) VALUES ('{sup}', '{old}')"
+            ));
         }
         let (acct, item) = (format!("60-60-60/{n:08}"), format!("sup:{sup}"));
         let slots = [
@@ -111,7 +119,9 @@ impl Bench for TableBench {
                 tokio::time::sleep(std::time::Duration::from_millis(20)).await;
             }
         }
-        self.house.clock.pass(i64::from(self.house.config.settle_window_s));
+        self.house
+            .clock
+            .pass(i64::from(self.house.config.settle_window_s));
     }
 
     fn proxy(&self) -> Option<&FaultProxy> {

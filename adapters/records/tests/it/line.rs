@@ -17,7 +17,9 @@ use crate::house::{House, NEW, OLD, Place, change, cluster, done, not_sent};
 pub async fn tcp_to_the_server() -> FaultProxy {
     let server = cluster::server().unwrap_or_else(|why| panic!("{why}"));
     let server = PgConnectOptions::from_str(&server).unwrap_or_else(|e| panic!("{e}"));
-    let bridge = TcpListener::bind(("127.0.0.1", 0)).await.unwrap_or_else(|e| panic!("{e}"));
+    let bridge = TcpListener::bind(("127.0.0.1", 0))
+        .await
+        .unwrap_or_else(|e| panic!("{e}"));
     let addr = bridge.local_addr().unwrap_or_else(|e| panic!("{e}"));
     let server = Arc::new(server);
     tokio::spawn(async move {
@@ -60,7 +62,9 @@ pub fn url_through(house: &House, addr: SocketAddr) -> String {
 async fn behind_a_line() -> (House, FaultProxy) {
     let line = tcp_to_the_server().await;
     let house = House::postgres();
-    let url = house.folder.write("url-through", &url_through(&house, line.addr()));
+    let url = house
+        .folder
+        .write("url-through", &url_through(&house, line.addr()));
     let house = house.with(|c| {
         c.database_url_file = Some(url);
         c.timeout_s = 1;
@@ -71,7 +75,10 @@ async fn behind_a_line() -> (House, FaultProxy) {
 /// The turn in which COMMIT is said.
 fn turn_of_commit(line: &FaultProxy) -> usize {
     let conversations = line.conversations();
-    let turns = &conversations.last().unwrap_or_else(|| panic!("a conversation")).turns;
+    let turns = &conversations
+        .last()
+        .unwrap_or_else(|| panic!("a conversation"))
+        .turns;
     let commit = |said: &[u8]| said.windows(6).any(|w| w == b"COMMIT");
     turns
         .iter()
@@ -92,7 +99,9 @@ async fn learn(house: &House, line: &FaultProxy) -> usize {
 
 /// Returns when the server has ended every session of ours.
 async fn quiet(house: &House) {
-    let Place::Postgres(database) = &house.place else { return };
+    let Place::Postgres(database) = &house.place else {
+        return;
+    };
     let busy = format!(
         "SELECT count(*) FROM pg_stat_activity WHERE datname = '{}' AND application_name = 'wilco-records'",
         database.name()
@@ -106,12 +115,18 @@ async fn quiet(house: &House) {
 async fn an_answer_that_is_lost_leaves_doubt_which_a_lookup_settles() {
     let (house, line) = behind_a_line().await;
     let commit = learn(&house, &line).await;
-    for (n, how) in [Break::CutReply, Break::Hold, Break::Garbage(b"HTTP/1.1 502 Bad Gateway\r\n\r\n".to_vec())]
-        .into_iter()
-        .enumerate()
+    for (n, how) in [
+        Break::CutReply,
+        Break::Hold,
+        Break::Garbage(b"HTTP/1.1 502 Bad Gateway\r\n\r\n".to_vec()),
+    ]
+    .into_iter()
+    .enumerate()
     {
         let sup = format!("lost-{n}");
-        house.sql(&format!("INSERT INTO vendor (sup, acct) VALUES ('{sup}', '{OLD}')"));
+        house.sql(&format!(
+            "INSERT INTO vendor (sup, acct) VALUES ('{sup}', '{OLD}')"
+        ));
         let job = crate::house::change_to(&house, &sup, NEW);
         let frozen = house.prepare(&job).await;
         line.begin();
@@ -122,7 +137,10 @@ async fn an_answer_that_is_lost_leaves_doubt_which_a_lookup_settles() {
         }
         assert!(line.hit(), "{how:?}");
         line.begin();
-        assert!(matches!(house.lookup(&job, &frozen).await, Found::Executed(_)), "{how:?}");
+        assert!(
+            matches!(house.lookup(&job, &frozen).await, Found::Executed(_)),
+            "{how:?}"
+        );
         assert_eq!(done(house.execute(&job, &frozen).await).status, "changed before");
         assert_eq!(house.account(&sup), NEW);
     }
@@ -145,7 +163,7 @@ async fn a_commit_that_comes_after_the_servers_patience_changes_nothing() {
     assert!(matches!(house.lookup(&job, &frozen).await, Found::Absent(_)));
 
     // By hand, as a daemon that was paused for long: the session is gone when it comes back.
-    let clock = crate::house::Asked::new(house.clock.clone(), |time| {
+    let clock = crate::house::Asked::clock(house.clock.clone(), |time| {
         if time == 2 {
             std::thread::sleep(Duration::from_millis(1_600));
         }
@@ -173,7 +191,11 @@ async fn before_commit_a_line_that_breaks_is_certainly_no_change() {
             let text = not_sent(house.execute(&job, &frozen).await);
             assert!(line.hit() && !text.is_empty(), "turn {turn}, {how:?}: {text}");
             quiet(&house).await;
-            assert_eq!((house.account("marlow"), house.acts()), (OLD.to_owned(), 1), "turn {turn}, {how:?}");
+            assert_eq!(
+                (house.account("marlow"), house.acts()),
+                (OLD.to_owned(), 1),
+                "turn {turn}, {how:?}"
+            );
         }
     }
     line.begin();
@@ -185,15 +207,23 @@ async fn a_row_that_somebody_holds_is_waited_for_and_then_left_alone() {
     let house = House::postgres().with(|c| c.timeout_s = 1);
     let job = change(&house);
     let frozen = house.prepare(&job).await;
-    let Place::Postgres(database) = &house.place else { return };
+    let Place::Postgres(database) = &house.place else {
+        return;
+    };
     let mut other = <sqlx::PgConnection as sqlx::Connection>::connect(&database.url())
         .await
         .unwrap_or_else(|e| panic!("{e}"));
     let lock = "BEGIN; UPDATE vendor SET name = name WHERE sup = 'marlow'";
-    sqlx::raw_sql(lock).execute(&mut other).await.unwrap_or_else(|e| panic!("{e}"));
+    sqlx::raw_sql(lock)
+        .execute(&mut other)
+        .await
+        .unwrap_or_else(|e| panic!("{e}"));
     not_sent(house.execute(&job, &frozen).await);
     assert!(matches!(house.lookup(&job, &frozen).await, Found::Absent(_)));
-    sqlx::raw_sql("ROLLBACK").execute(&mut other).await.unwrap_or_else(|e| panic!("{e}"));
+    sqlx::raw_sql("ROLLBACK")
+        .execute(&mut other)
+        .await
+        .unwrap_or_else(|e| panic!("{e}"));
     quiet(&house).await;
     assert_eq!((house.account("marlow"), house.acts()), (OLD.to_owned(), 0));
     done(house.execute(&job, &frozen).await);
@@ -202,13 +232,19 @@ async fn a_row_that_somebody_holds_is_waited_for_and_then_left_alone() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_role_that_may_only_read_is_enough_to_prepare_and_not_to_change() {
     let house = House::postgres();
-    let Place::Postgres(database) = &house.place else { return };
+    let Place::Postgres(database) = &house.place else {
+        return;
+    };
     let role = format!("reader_{}", database.name());
     house.sql(&format!("CREATE ROLE {role} LOGIN"));
     house.sql(&format!("GRANT SELECT ON vendor TO {role}"));
     let mine = database.url();
     let options = PgConnectOptions::from_str(&mine).unwrap_or_else(|e| panic!("{e}"));
-    let reader = mine.replacen(&format!("//{}@", options.get_username()), &format!("//{role}@"), 1);
+    let reader = mine.replacen(
+        &format!("//{}@", options.get_username()),
+        &format!("//{role}@"),
+        1,
+    );
     let both = house.config.clone();
     let file = house.folder.write("reader", &reader);
     let house = house.with(|c| c.read_url_file = Some(file.clone()));
@@ -225,7 +261,9 @@ async fn a_role_that_may_only_read_is_enough_to_prepare_and_not_to_change() {
     let undo = house.undo_of(&job, &frozen, &wilco_adapter::Report::default());
     let reversal = house.prepare(&undo).await;
     match house.execute(&undo, &reversal).await {
-        Outcome::Rejected(text) | Outcome::NotSent(text) => assert!(text.contains("permission denied"), "{text}"),
+        Outcome::Rejected(text) | Outcome::NotSent(text) => {
+            assert!(text.contains("permission denied"), "{text}")
+        }
         other => panic!("{other:?}"),
     }
     assert!(matches!(house.lookup(&undo, &reversal).await, Found::Unknown(_)));
@@ -239,8 +277,14 @@ async fn a_password_is_in_no_message_and_crosses_no_network_in_the_clear() {
     let house = House::postgres();
     let job = change(&house);
     for (url, words) in [
-        ("postgres://wilco:hunter2@db.example.com/purchasing", "in the clear"),
-        ("postgres://wilco:hunter2@127.0.0.1:1/purchasing", "cannot be reached"),
+        (
+            "postgres://wilco:hunter2@db.example.com/purchasing",
+            "in the clear",
+        ),
+        (
+            "postgres://wilco:hunter2@127.0.0.1:1/purchasing",
+            "cannot be reached",
+        ),
         ("postgres://wilco:hunter2@[broken/purchasing", "no address"),
         ("wilco:hunter2", "no address"),
     ] {
@@ -250,7 +294,9 @@ async fn a_password_is_in_no_message_and_crosses_no_network_in_the_clear() {
         let adapter = adapter_records::RecordsAdapter::new(&config, house.clock.clone());
         let adapter = adapter.unwrap_or_else(|e| panic!("{e}"));
         match adapter.resolve(&job).await {
-            Err(ResolveError::Passing(text)) => assert!(text.contains(words) && !text.contains("hunter2"), "{text}"),
+            Err(ResolveError::Passing(text)) => {
+                assert!(text.contains(words) && !text.contains("hunter2"), "{text}")
+            }
             other => panic!("{url}: {other:?}"),
         }
         let health = adapter.health().await.err().unwrap_or_default();

@@ -19,11 +19,22 @@ async fn awaited(house: &House, act: ActId, frozen: &Frozen) -> String {
 pub async fn nothing_changes_before_the_call_back(house: House) {
     let house = strict(house);
     let job = change(&house);
-    let resolved = house.adapter().resolve(&job).await.unwrap_or_else(|e| panic!("{e}"));
-    assert!(resolved.extra.contains(&("x_callback".to_owned(), "required".to_owned())));
+    let resolved = house
+        .adapter()
+        .resolve(&job)
+        .await
+        .unwrap_or_else(|e| panic!("{e}"));
+    assert!(
+        resolved
+            .extra
+            .contains(&("x_callback".to_owned(), "required".to_owned()))
+    );
     let note = resolved.notes.iter().find(|n| n.contains("CALLBACK"));
     let note = note.unwrap_or_else(|| panic!("{:?}", resolved.notes));
-    assert!(note.contains("marlow (Marlow Supplies Ltd) on 020 7946 0011"), "{note}");
+    assert!(
+        note.contains("marlow (Marlow Supplies Ltd) on 020 7946 0011"),
+        "{note}"
+    );
 
     let frozen = house.prepare(&job).await;
     let text = awaited(&house, job.act_id, &frozen).await;
@@ -40,7 +51,9 @@ pub async fn nothing_changes_before_the_call_back(house: House) {
     let (_, insert) = text.split_once("record it: ").unwrap_or_else(|| panic!("{text}"));
     let when = "2026-10-02T09:10:00.000Z";
     assert!(insert.contains(&format!("'<when, such as {when}>'")), "{insert}");
-    let insert = insert.replace("<your name>", "j.smith").replace(&format!("<when, such as {when}>"), when);
+    let insert = insert
+        .replace("<your name>", "j.smith")
+        .replace(&format!("<when, such as {when}>"), when);
     house.sql(&insert);
     assert_eq!(house.adapter().ready(job.act_id, &frozen).await, Ready::Yes);
     let report = done(house.execute(&job, &frozen).await);
@@ -94,7 +107,10 @@ pub async fn a_call_back_for_something_else_does_not_count(house: House) {
     house.sql("UPDATE vendor SET phone = '070 0000 0000' WHERE sup = 'marlow'");
     let text = awaited(&house, job.act_id, &frozen).await;
     assert!(text.contains("on 020 7946 0011, the number on file"), "{text}");
-    assert!(text.contains("was changed after this was stated, to 070 0000 0000"), "{text}");
+    assert!(
+        text.contains("was changed after this was stated, to 070 0000 0000"),
+        "{text}"
+    );
     assert_eq!((house.account("marlow"), house.acts()), (OLD.to_owned(), 0));
 }
 
@@ -113,6 +129,10 @@ pub async fn a_call_back_withdrawn_stops_the_change(house: House) {
 
     // Switched off meanwhile: what was stated with it still needs it.
     let house = house.with(|c| c.callback = "none".to_owned());
-    rejected(house.execute_by(&job, &frozen, Asked::new(house.clock.clone(), |_| {})).await);
+    rejected(
+        house
+            .execute_by(&job, &frozen, Asked::clock(house.clock.clone(), |_| {}))
+            .await,
+    );
     assert_eq!(house.acts(), 0);
 }

@@ -31,7 +31,10 @@ pub async fn a_change_is_made_once_however_often_it_is_sent(house: House) {
 
     for _ in 0..3 {
         let again = done(house.execute(&job, &frozen).await);
-        assert_eq!((&again.values, again.status.as_str()), (&report.values, "changed before"));
+        assert_eq!(
+            (&again.values, again.status.as_str()),
+            (&report.values, "changed before")
+        );
     }
     match house.lookup(&job, &frozen).await {
         Found::Executed(found) => assert_eq!(found.values, report.values),
@@ -49,7 +52,10 @@ pub async fn an_account_changed_back_is_not_changed_again(house: House) {
     // A to B to A: the swap's condition holds again, and the key of our reference is all that stands in the way.
     house.sql(&format!("UPDATE vendor SET acct = '{OLD}' WHERE sup = 'marlow'"));
     let again = done(house.execute(&job, &frozen).await);
-    assert_eq!((&again.values, again.status.as_str()), (&report.values, "changed before"));
+    assert_eq!(
+        (&again.values, again.status.as_str()),
+        (&report.values, "changed before")
+    );
     assert_eq!((house.account("marlow"), house.acts()), (OLD.to_owned(), 1));
 }
 
@@ -58,7 +64,10 @@ pub async fn an_account_that_moved_is_left_alone(house: House) {
     let frozen = house.prepare(&job).await;
     house.sql("UPDATE vendor SET acct = '10-10-10/10101010' WHERE sup = 'marlow'");
     match house.adapter().ready(job.act_id, &frozen).await {
-        Ready::Refused { text } => assert!(text.contains("slot prev") && text.contains("10-10-10/10101010"), "{text}"),
+        Ready::Refused { text } => assert!(
+            text.contains("slot prev") && text.contains("10-10-10/10101010"),
+            "{text}"
+        ),
         other => panic!("{other:?}"),
     }
     let text = rejected(house.execute(&job, &frozen).await);
@@ -100,15 +109,22 @@ pub async fn the_same_act_sent_by_many_is_done_once(house: House) {
     let job = change(&house);
     let frozen = house.prepare(&job).await;
     let outcomes = join_all((0..8).map(|_| house.execute(&job, &frozen))).await;
-    let fresh = outcomes.into_iter().map(done).filter(|r| r.status == "changed").count();
-    assert_eq!((fresh, house.acts(), house.account("marlow")), (1, 1, NEW.to_owned()));
+    let fresh = outcomes
+        .into_iter()
+        .map(done)
+        .filter(|r| r.status == "changed")
+        .count();
+    assert_eq!(
+        (fresh, house.acts(), house.account("marlow")),
+        (1, 1, NEW.to_owned())
+    );
 }
 
 pub async fn a_late_permit_changes_nothing(house: House) {
     let job = change(&house);
     let frozen = house.prepare(&job).await;
     // It becomes too late between the swap and COMMIT.
-    let clock = Asked::new(house.clock.clone(), {
+    let clock = Asked::clock(house.clock.clone(), {
         let clock = house.clock.clone();
         move |time| {
             if time == 2 {

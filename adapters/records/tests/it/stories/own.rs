@@ -49,16 +49,27 @@ pub async fn statements_of_ones_own(house: House) {
         Ready::Awaiting { text, .. } => assert!(text.contains("where sql.callback looks for it"), "{text}"),
         other => panic!("{other:?}"),
     }
-    house.sql(&format!("INSERT INTO rung VALUES (7, '{OLD}', '{NEW}', 'a.wong', '2026-10-02 09:01')"));
+    house.sql(&format!(
+        "INSERT INTO rung VALUES (7, '{OLD}', '{NEW}', 'a.wong', '2026-10-02 09:01')"
+    ));
     assert_eq!(house.adapter().ready(job.act_id, &frozen).await, Ready::Yes);
     let report = done(house.execute(&job, &frozen).await);
-    assert_eq!((value(&report, "acct"), value(&report, "prev")), (Some(NEW), Some(OLD)));
+    assert_eq!(
+        (value(&report, "acct"), value(&report, "prev")),
+        (Some(NEW), Some(OLD))
+    );
     assert_eq!(report.status, "changed; call-back by a.wong at 2026-10-02 09:01");
-    assert_eq!(house.sql("SELECT party, iban FROM account ORDER BY party"), format!("7|{NEW}\n8|{OLD}"));
+    assert_eq!(
+        house.sql("SELECT party, iban FROM account ORDER BY party"),
+        format!("7|{NEW}\n8|{OLD}")
+    );
     house.sql(&format!("UPDATE account SET iban = '{OLD}' WHERE party = 7"));
     assert_eq!(done(house.execute(&job, &frozen).await).status, "changed before");
     assert_eq!(house.sql("SELECT iban FROM account WHERE party = 7"), OLD);
 }
+
+/// Makes one statement a bad one.
+type Spoil = Box<dyn Fn(&mut adapter_records::OwnSql)>;
 
 pub async fn statements_that_cannot_work_are_named(house: House) {
     let house = split(house);
@@ -72,29 +83,57 @@ pub async fn statements_that_cannot_work_are_named(house: House) {
         assert!(text.contains(field) && text.contains(words), "{text}");
     };
     let some = |text: &str| Some(text.to_owned());
-    refused("sql.read", ":supplier", &|s| s.read = some("SELECT 1 AS sup WHERE 1 = :supplier"));
+    refused("sql.read", ":supplier", &|s| {
+        s.read = some("SELECT 1 AS sup WHERE 1 = :supplier")
+    });
     refused("sql.read", "must use :sup", &|s| s.read = some("SELECT 1"));
-    refused("sql.read", "may not use :acct", &|s| s.read = some("SELECT :sup, :acct"));
-    refused("sql.read", "begin with SELECT", &|s| s.read = some("DELETE FROM party WHERE short = :sup"));
-    refused("sql.change", "one statement", &|s| s.change = s.change.clone().map(|c| format!("{c}; DROP TABLE party")));
-    refused("sql.change", "must use :prev", &|s| s.change = s.change.clone().map(|c| c.replace(":prev", "''")));
+    refused("sql.read", "may not use :acct", &|s| {
+        s.read = some("SELECT :sup, :acct")
+    });
+    refused("sql.read", "begin with SELECT", &|s| {
+        s.read = some("DELETE FROM party WHERE short = :sup")
+    });
+    refused("sql.change", "one statement", &|s| {
+        s.change = s.change.clone().map(|c| format!("{c}; DROP TABLE party"))
+    });
+    refused("sql.change", "must use :prev", &|s| {
+        s.change = s.change.clone().map(|c| c.replace(":prev", "''"))
+    });
     refused("sql.callback", "must use :acct", &|s| {
         s.callback = s.callback.clone().map(|c| c.replace(":acct", "''"));
     });
 
     // What the database has to be asked for makes the adapter unwell, with the reason.
-    let mut cases: Vec<(&str, Box<dyn Fn(&mut adapter_records::OwnSql)>)> = vec![
-        ("nowhere", Box::new(|s| s.read = s.read.clone().map(|r| r.replace("FROM party", "FROM nowhere")))),
-        ("yields no column phone", Box::new(|s| s.read = s.read.clone().map(|r| r.replace("AS phone", "AS fax")))),
-        ("yields no column by", Box::new(|s| s.callback = s.callback.clone().map(|c| c.replace("AS \"by\"", "AS who")))),
-        ("sql.change cannot be used", Box::new(|s| s.change = s.change.clone().map(|c| c.replace("SET iban", "SET bic")))),
+    let mut cases: Vec<(&str, Spoil)> = vec![
+        (
+            "nowhere",
+            Box::new(|s| s.read = s.read.clone().map(|r| r.replace("FROM party", "FROM nowhere"))),
+        ),
+        (
+            "yields no column phone",
+            Box::new(|s| s.read = s.read.clone().map(|r| r.replace("AS phone", "AS fax"))),
+        ),
+        (
+            "yields no column by",
+            Box::new(|s| s.callback = s.callback.clone().map(|c| c.replace("AS \"by\"", "AS who"))),
+        ),
+        (
+            "sql.change cannot be used",
+            Box::new(|s| s.change = s.change.clone().map(|c| c.replace("SET iban", "SET bic"))),
+        ),
     ];
     if house.is_sqlite() {
-        cases.push(("must not yield rows", Box::new(|s| s.change = s.change.clone().map(|c| format!("{c} RETURNING 1")))));
+        cases.push((
+            "must not yield rows",
+            Box::new(|s| s.change = s.change.clone().map(|c| format!("{c} RETURNING 1"))),
+        ));
     } else {
-        cases.push(("not text: CAST it", Box::new(|s| {
-            s.read = s.read.clone().map(|r| r.replace("p.short AS sup", "p.id AS sup"));
-        })));
+        cases.push((
+            "not text: CAST it",
+            Box::new(|s| {
+                s.read = s.read.clone().map(|r| r.replace("p.short AS sup", "p.id AS sup"));
+            }),
+        ));
     }
     let mut house = house;
     for (words, spoil) in cases {

@@ -24,9 +24,16 @@ pub async fn what_is_stated_is_what_the_table_says(house: House) {
         ]
     );
     let evidence = &frozen.values[4].evidence;
-    assert!(evidence.contains("vendor table vendor, row marlow, column acct"), "{evidence}");
+    assert!(
+        evidence.contains("vendor table vendor, row marlow, column acct"),
+        "{evidence}"
+    );
     // From the fifth on, and so not after the fifth.
-    let resolved = house.adapter().resolve(&job).await.unwrap_or_else(|e| panic!("{e}"));
+    let resolved = house
+        .adapter()
+        .resolve(&job)
+        .await
+        .unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(resolved.cut_off, Some(at("20261006T0000Z")));
     assert_eq!(resolved.notes, ["supplier: Marlow Supplies Ltd"]);
     assert_eq!(resolved.extra, []);
@@ -36,22 +43,53 @@ pub async fn what_is_stated_is_what_the_table_says(house: House) {
     late.clock.pass(3_600);
     let resolved = late.adapter().resolve(&but(change(&late), "eff", "")).await;
     let resolved = resolved.unwrap_or_else(|e| panic!("{e}"));
-    let eff = resolved.values.iter().find(|v| v.slot == "eff").map(|v| v.value.as_str());
-    assert_eq!((eff, resolved.cut_off), (Some("20261003"), Some(at("20261003T1000Z"))));
+    let eff = resolved
+        .values
+        .iter()
+        .find(|v| v.slot == "eff")
+        .map(|v| v.value.as_str());
+    assert_eq!(
+        (eff, resolved.cut_off),
+        (Some("20261003"), Some(at("20261003T1000Z")))
+    );
     assert_eq!((late.account("marlow"), late.acts()), (OLD.to_owned(), 0));
 }
 
 pub async fn what_cannot_be_done_is_refused_by_name(house: House) {
     let cases = [
         (but(change(&house), "sup", ""), "NOCTX", "slot sup is missing"),
-        (but(change(&house), "sup", "nobody"), "NOCTX", "slot sup: the vendor table vendor has no row for nobody"),
+        (
+            but(change(&house), "sup", "nobody"),
+            "NOCTX",
+            "slot sup: the vendor table vendor has no row for nobody",
+        ),
         (but(change(&house), "acct", ""), "NOCTX", "slot acct is missing"),
-        (but(change(&house), "acct", "61102938"), "SCOPE", "slot acct: 61102938 must be a sort code"),
-        (but(change(&house), "acct", OLD), "CONFLICT", "slot acct: 40-12-88/61102911 is what is on file"),
+        (
+            but(change(&house), "acct", "61102938"),
+            "SCOPE",
+            "slot acct: 61102938 must be a sort code",
+        ),
+        (
+            but(change(&house), "acct", OLD),
+            "CONFLICT",
+            "slot acct: 40-12-88/61102911 is what is on file",
+        ),
         (but(change(&house), "apref", ""), "NOCTX", "slot apref is missing"),
-        (but(change(&house), "eff", "20261001"), "SCOPE", "slot eff: 20261001 is over"),
-        (but(change(&house), "eff", "20260231"), "SCOPE", "slot eff: 20260231 is no date"),
-        (but(change(&house), "prev", OTHER), "CONFLICT", "slot prev: 20-00-00/55779911 is not on file"),
+        (
+            but(change(&house), "eff", "20261001"),
+            "SCOPE",
+            "slot eff: 20261001 is over",
+        ),
+        (
+            but(change(&house), "eff", "20260231"),
+            "SCOPE",
+            "slot eff: 20260231 is no date",
+        ),
+        (
+            but(change(&house), "prev", OTHER),
+            "CONFLICT",
+            "slot prev: 20-00-00/55779911 is not on file",
+        ),
     ];
     for (job, why, words) in cases {
         let (code, text) = house.refusal(&job).await;
@@ -73,16 +111,29 @@ pub async fn what_cannot_be_done_is_refused_by_name(house: House) {
 
     house.sql("UPDATE vendor SET acct = 'see file' WHERE sup = 'tate'");
     let (why, text) = house.refusal(&change_to(&house, "tate", NEW)).await;
-    assert!(why == "NOCTX" && text.contains("slot prev: the account on file for tate"), "{text}");
+    assert!(
+        why == "NOCTX" && text.contains("slot prev: the account on file for tate"),
+        "{text}"
+    );
     house.sql("UPDATE vendor SET acct = '' WHERE sup = 'tate'");
     let (why, text) = house.refusal(&change_to(&house, "tate", NEW)).await;
-    assert!(why == "NOCTX" && text.contains("has no account on file"), "{text}");
+    assert!(
+        why == "NOCTX" && text.contains("has no account on file"),
+        "{text}"
+    );
     assert_eq!(house.acts(), 0);
 }
 
 pub async fn values_are_never_statements(house: House) {
     let house = house.with(|c| c.account = "any".to_owned());
-    for hostile in ["';DROP/**/TABLE/**/vendor;--", "marlow'/**/OR/**/'1'='1", "%", "$1", ":sup", "\\"] {
+    for hostile in [
+        "';DROP/**/TABLE/**/vendor;--",
+        "marlow'/**/OR/**/'1'='1",
+        "%",
+        "$1",
+        ":sup",
+        "\\",
+    ] {
         let (why, text) = house.refusal(&but(change(&house), "sup", hostile)).await;
         assert!(why == "NOCTX" && text.contains("no row"), "{text}");
     }
@@ -94,7 +145,10 @@ pub async fn values_are_never_statements(house: House) {
     assert_eq!(value(&report, "acct"), Some(bad));
     assert_eq!(house.account("marlow"), bad);
     assert_eq!(house.account("tate"), OTHER);
-    assert_eq!(house.sql("SELECT apref FROM vendor WHERE sup = 'marlow'"), "x',acct='evil");
+    assert_eq!(
+        house.sql("SELECT apref FROM vendor WHERE sup = 'marlow'"),
+        "x',acct='evil"
+    );
 
     // A supplier with a name made to break out of the row that people are shown.
     house.sql("INSERT INTO vendor (sup, name, acct) VALUES ('o''hara', 'x''); DROP TABLE vendor; --', '1')");
@@ -109,8 +163,12 @@ pub async fn values_are_never_statements(house: House) {
 
 pub async fn a_day_is_kept_as_a_date(house: House) {
     let kind = if house.is_sqlite() { "TEXT" } else { "date" };
-    house.sql(&format!("CREATE TABLE \"Order\" (sup TEXT PRIMARY KEY, iban VARCHAR(40) NOT NULL, \"from\" {kind})"));
-    house.sql(&format!("INSERT INTO \"Order\" VALUES ('marlow', '{OLD}', '2025-01-01')"));
+    house.sql(&format!(
+        "CREATE TABLE \"Order\" (sup TEXT PRIMARY KEY, iban VARCHAR(40) NOT NULL, \"from\" {kind})"
+    ));
+    house.sql(&format!(
+        "INSERT INTO \"Order\" VALUES ('marlow', '{OLD}', '2025-01-01')"
+    ));
     let house = house.with(|c| {
         c.table = "Order".to_owned();
         c.columns.acct = "iban".to_owned();
@@ -124,8 +182,14 @@ pub async fn a_day_is_kept_as_a_date(house: House) {
     let frozen = house.prepare(&job).await;
     assert_eq!(frozen.carried, ["apref"]);
     let report = done(house.execute(&job, &frozen).await);
-    assert_eq!((value(&report, "eff"), value(&report, "apref")), (Some("20261005"), None));
-    assert_eq!(house.sql("SELECT iban, \"from\" FROM \"Order\""), format!("{NEW}|2026-10-05"));
+    assert_eq!(
+        (value(&report, "eff"), value(&report, "apref")),
+        (Some("20261005"), None)
+    );
+    assert_eq!(
+        house.sql("SELECT iban, \"from\" FROM \"Order\""),
+        format!("{NEW}|2026-10-05")
+    );
 }
 
 pub async fn what_the_table_does_not_know_is_carried(house: House) {
@@ -134,7 +198,10 @@ pub async fn what_the_table_does_not_know_is_carried(house: House) {
         c.columns.apref.clear();
     });
     let (why, text) = house.refusal(&change(&house)).await;
-    assert!(why == "SCOPE" && text.contains("slot eff") && text.contains("no column"), "{text}");
+    assert!(
+        why == "SCOPE" && text.contains("slot eff") && text.contains("no column"),
+        "{text}"
+    );
     let job = but(change(&house), "eff", "20261002");
     let frozen = house.prepare(&job).await;
     assert_eq!(frozen.carried, ["eff", "apref"]);

@@ -17,8 +17,14 @@ pub async fn a_missing_table_is_said_and_stops_only_this_adapter(house: House) {
     let frozen = house.prepare(&job).await;
     house.sql("ALTER TABLE wilco_acts RENAME TO put_away");
     let text = unwell(&house).await;
-    assert!(text.contains("wilco_acts") && text.contains("CREATE TABLE IF NOT EXISTS wilco_acts"), "{text}");
-    assert!(matches!(house.adapter().ready(job.act_id, &frozen).await, Ready::Unknown(_)));
+    assert!(
+        text.contains("wilco_acts") && text.contains("CREATE TABLE IF NOT EXISTS wilco_acts"),
+        "{text}"
+    );
+    assert!(matches!(
+        house.adapter().ready(job.act_id, &frozen).await,
+        Ready::Unknown(_)
+    ));
     not_sent(house.execute(&job, &frozen).await);
     // No table is not an absent row.
     assert!(matches!(house.lookup(&job, &frozen).await, Found::Unknown(_)));
@@ -26,7 +32,10 @@ pub async fn a_missing_table_is_said_and_stops_only_this_adapter(house: House) {
 
     house.sql("ALTER TABLE vendor RENAME TO put_away");
     let text = unwell(&house).await;
-    assert!(text.contains("sql.read cannot be used") && text.contains("vendor"), "{text}");
+    assert!(
+        text.contains("sql.read cannot be used") && text.contains("vendor"),
+        "{text}"
+    );
     match house.adapter().resolve(&job).await {
         Err(ResolveError::Passing(text)) => assert!(text.contains("vendor"), "{text}"),
         other => panic!("{other:?}"),
@@ -56,7 +65,10 @@ pub async fn without_its_key_the_acts_table_is_not_used(house: House) {
     ] {
         house.sql(index);
         let text = unwell(&house).await;
-        assert!(text.contains("no primary key or unique index on ref alone"), "{index}: {text}");
+        assert!(
+            text.contains("no primary key or unique index on ref alone"),
+            "{index}: {text}"
+        );
         not_sent(house.execute(&job, &frozen).await);
         house.sql("DROP INDEX i");
     }
@@ -82,12 +94,19 @@ pub async fn a_row_that_comes_out_otherwise_is_rolled_back(house: House) {
     let job = change(&house);
     let frozen = house.prepare(&job).await;
     let text = rejected(house.execute(&job, &frozen).await);
-    assert!(text.contains("would show acct as 99-99-99/99999999") && text.contains("nothing was changed"), "{text}");
+    assert!(
+        text.contains("would show acct as 99-99-99/99999999") && text.contains("nothing was changed"),
+        "{text}"
+    );
     assert_eq!((house.account("marlow"), house.acts()), (OLD.to_owned(), 0));
     assert!(matches!(house.lookup(&job, &frozen).await, Found::Absent(_)));
 
     // And one that refuses in words of its own.
-    house.sql(if house.is_sqlite() { "DROP TRIGGER t" } else { "DROP TRIGGER t ON vendor" });
+    house.sql(if house.is_sqlite() {
+        "DROP TRIGGER t"
+    } else {
+        "DROP TRIGGER t ON vendor"
+    });
     if house.is_sqlite() {
         house.sql("CREATE TRIGGER t BEFORE UPDATE ON vendor BEGIN SELECT raise(ABORT, 'month end'); END");
     } else {
@@ -107,12 +126,20 @@ pub async fn one_supplier_has_one_row(house: House) {
     house.sql("ALTER TABLE copy RENAME TO vendor");
     let job = change(&house);
     let frozen = house.prepare(&job).await;
-    house.sql(&format!("INSERT INTO vendor (sup, acct) VALUES ('marlow', '{OLD}')"));
+    house.sql(&format!(
+        "INSERT INTO vendor (sup, acct) VALUES ('marlow', '{OLD}')"
+    ));
     let (why, text) = house.refusal(&change(&house)).await;
     assert!(why == "CONFLICT" && text.contains("more than one row"), "{text}");
-    assert!(matches!(house.adapter().ready(job.act_id, &frozen).await, Ready::Refused { .. }));
+    assert!(matches!(
+        house.adapter().ready(job.act_id, &frozen).await,
+        Ready::Refused { .. }
+    ));
     rejected(house.execute(&job, &frozen).await);
-    assert_eq!((house.account("marlow"), house.acts()), (format!("{OLD}\n{OLD}"), 0));
+    assert_eq!(
+        (house.account("marlow"), house.acts()),
+        (format!("{OLD}\n{OLD}"), 0)
+    );
 }
 
 pub async fn another_database_and_other_statements_are_noticed(house: House) {
@@ -125,7 +152,10 @@ pub async fn another_database_and_other_statements_are_noticed(house: House) {
     foreign.request.body = body;
     let text = not_sent(house.execute(&job, &foreign).await);
     assert!(text.contains("stated from the database not-"), "{text}");
-    assert!(matches!(house.adapter().ready(job.act_id, &foreign).await, Ready::Unknown(_)));
+    assert!(matches!(
+        house.adapter().ready(job.act_id, &foreign).await,
+        Ready::Unknown(_)
+    ));
     // Absent here says nothing about there.
     assert!(matches!(house.lookup(&job, &foreign).await, Found::Unknown(_)));
 
@@ -138,7 +168,10 @@ pub async fn another_database_and_other_statements_are_noticed(house: House) {
     let house = house.with(|c| c.columns.apref = "approval".to_owned());
     let text = not_sent(house.execute(&job, &frozen).await);
     assert!(text.contains("statements in the configuration"), "{text}");
-    assert!(matches!(house.adapter().ready(job.act_id, &frozen).await, Ready::Refused { .. }));
+    assert!(matches!(
+        house.adapter().ready(job.act_id, &frozen).await,
+        Ready::Refused { .. }
+    ));
     assert!(matches!(house.lookup(&job, &frozen).await, Found::Absent(_)));
     assert_eq!((house.account("marlow"), house.acts()), (OLD.to_owned(), 0));
 }

@@ -11,11 +11,25 @@ pub async fn a_change_is_reversed_by_an_act_of_its_own(house: House) {
 
     let undo = house.undo_of(&job, &frozen, &report);
     let reversal = house.prepare(&undo).await;
-    let stated: Vec<Option<&str>> = ["sup", "acct", "prev", "eff", "apref"].map(|s| reversal.value(s)).to_vec();
-    assert_eq!(stated, [Some("marlow"), Some(OLD), Some(NEW), Some("20261002"), Some("FD-0931")]);
+    let stated: Vec<Option<&str>> = ["sup", "acct", "prev", "eff", "apref"]
+        .map(|s| reversal.value(s))
+        .to_vec();
+    assert_eq!(
+        stated,
+        [
+            Some("marlow"),
+            Some(OLD),
+            Some(NEW),
+            Some("20261002"),
+            Some("FD-0931")
+        ]
+    );
     assert_eq!(house.account("marlow"), NEW);
     let reversed = done(house.execute(&undo, &reversal).await);
-    assert_eq!((value(&reversed, "acct"), value(&reversed, "prev")), (Some(OLD), Some(NEW)));
+    assert_eq!(
+        (value(&reversed, "acct"), value(&reversed, "prev")),
+        (Some(OLD), Some(NEW))
+    );
     assert_eq!(reversed.receipt, Some(undo.act_id.to_string()));
     assert_eq!(
         house.sql("SELECT ask, prev, acct, apref FROM wilco_acts ORDER BY ask"),
@@ -23,8 +37,13 @@ pub async fn a_change_is_reversed_by_an_act_of_its_own(house: House) {
     );
     // Each by its own reference, and neither a second time.
     assert_eq!(done(house.execute(&job, &frozen).await).status, "changed before");
-    assert_eq!(done(house.execute(&undo, &reversal).await).status, "changed before");
-    assert!(matches!(house.lookup(&undo, &reversal).await, Found::Executed(r) if r.values == reversed.values));
+    assert_eq!(
+        done(house.execute(&undo, &reversal).await).status,
+        "changed before"
+    );
+    assert!(
+        matches!(house.lookup(&undo, &reversal).await, Found::Executed(r) if r.values == reversed.values)
+    );
     assert_eq!((house.account("marlow"), house.acts()), (OLD.to_owned(), 2));
 
     // Under the first act's approval, where nobody named another.
@@ -51,14 +70,21 @@ pub async fn what_moved_on_is_not_reversed(house: House) {
     let (why, text) = house.refusal(&house.undo_of(&job, &frozen, &report)).await;
     assert!(why == "CONFLICT" && text.contains("moved on since"), "{text}");
 
-    let (why, text) = house.refusal(&but(house.undo_of(&job, &frozen, &report), "acct", NEW)).await;
+    let (why, text) = house
+        .refusal(&but(house.undo_of(&job, &frozen, &report), "acct", NEW))
+        .await;
     assert!(why == "CONFLICT" && text.contains("slot acct"), "{text}");
-    let (why, text) = house.refusal(&but(house.undo_of(&job, &frozen, &report), "sup", "tate")).await;
+    let (why, text) = house
+        .refusal(&but(house.undo_of(&job, &frozen, &report), "sup", "tate"))
+        .await;
     assert!(why == "CONFLICT" && text.contains("slot sup"), "{text}");
     let mut of_payment = house.undo_of(&job, &frozen, &report);
     if let Some(undone) = &mut of_payment.undo {
         undone.ask = "PAY".to_owned();
     }
     assert_eq!(house.refusal(&of_payment).await.0, "NOCAP");
-    assert_eq!((house.account("marlow"), house.acts()), ("10-10-10/10101010".to_owned(), 1));
+    assert_eq!(
+        (house.account("marlow"), house.acts()),
+        ("10-10-10/10101010".to_owned(), 1)
+    );
 }
