@@ -99,7 +99,15 @@ impl Postgres {
     }
 
     pub fn shown(&self) -> String {
-        "Postgres".to_owned()
+        let place = match self.places() {
+            Ok((SecretSource::File(path), _)) => format!("the file {}", path.display()),
+            Ok((SecretSource::Env(name), _)) => format!("the environment variable {name}"),
+            Ok((SecretSource::Command(words), _)) => {
+                format!("the program {}", words.first().map_or("", String::as_str))
+            }
+            Err(text) => text,
+        };
+        format!("Postgres (its address from {place})")
     }
 
     pub async fn change(&self, order: Order) -> Changed {

@@ -110,15 +110,7 @@ impl Bench for TableBench {
         self.house.sql("DELETE FROM knob");
         // The server ends by itself what nobody speaks in any more, within the limits it was given.
         #[cfg(feature = "postgres-tests")]
-        if let crate::house::Place::Postgres(database) = &self.house.place {
-            let busy = format!(
-                "SELECT count(*) FROM pg_stat_activity WHERE datname = '{}' AND application_name = 'wilco-records'",
-                database.name()
-            );
-            while self.house.sql(&busy) != "0" {
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-            }
-        }
+        crate::line::quiet(&self.house).await;
         self.house
             .clock
             .pass(i64::from(self.house.config.settle_window_s));

@@ -9,11 +9,10 @@ use sqlx::{
 use tokio::time::{Instant, timeout_at};
 use wilco_core::ActId;
 
-use crate::client::{Changed, MOVED, Order, Stop, no_key};
+use crate::client::{Changed, MOVED, Order, Stop, missing, no_key};
 use crate::config::Checked;
 use crate::sql::MOST_CALLBACKS;
 use crate::statement::Statement;
-use crate::tables::ACTS_TABLE;
 use crate::wire::{Callback, Recorded, Row, Swap, clean, counts};
 
 /// One connection with a transaction begun on it. Dropped, the connection closes and the transaction is gone.
@@ -126,7 +125,7 @@ impl<'a> Talk<'a> {
         let prepared = within(self.deadline, self.db.prepare_with(sql, &types)).await;
         let prepared = prepared.map_err(|stop| {
             let text = stop.words();
-            let hint = self.hint(&text);
+            let hint = missing(self.config, &text);
             Stop::Trouble(format!("{name} cannot be used: {text}{hint}"))
         })?;
         for wanted in self.config.columns_of(name) {
@@ -145,17 +144,6 @@ impl<'a> Talk<'a> {
             }
         }
         Ok(())
-    }
-
-    /// What to do about a table of ours that is missing.
-    fn hint(&self, text: &str) -> String {
-        match text.contains(&format!(
-            "relation \"{}\" does not exist",
-            self.config.acts.shown()
-        )) {
-            true => format!("; create it: {}", clean(ACTS_TABLE.trim(), 2_000)),
-            false => String::new(),
-        }
     }
 
     /// Everything between the permit and COMMIT: what was made, or how it ended without being made.
