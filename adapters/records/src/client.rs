@@ -23,6 +23,7 @@ use wilco_adapter::Permit;
 use wilco_core::{ActId, Clock};
 
 use crate::config::{Checked, Whereabouts};
+use crate::tables::{ACTS_TABLE, CALLBACKS_TABLE};
 use crate::wire::{Callback, Recorded, Row, Swap};
 use postgres::Postgres;
 use sqlite::Sqlite;
@@ -74,6 +75,22 @@ pub(crate) enum Changed {
     NotSent(String),
     /// It may stand or not.
     Unknown(String),
+}
+
+/// Why a step before COMMIT was not taken, or failed: nothing stands.
+enum Stop {
+    /// The database refuses the change for what it would do.
+    Refused(String),
+    /// Everything else.
+    Trouble(String),
+}
+
+impl Stop {
+    fn words(self) -> String {
+        match self {
+            Stop::Refused(text) | Stop::Trouble(text) => text,
+        }
+    }
 }
 
 impl Client {
@@ -139,6 +156,32 @@ fn no_key(table: &str) -> String {
         "table {table} has no primary key or unique index on ref alone, without which a change could be made twice; add one: \
          ALTER TABLE {table} ADD PRIMARY KEY (ref), or in SQLite CREATE UNIQUE INDEX {table}_ref ON {table} (ref)"
     )
+}
+
+/// What to do about a table of ours that is missing, where that is what the database's words are about.
+fn missing(config: &Checked, text: &str) -> String {
+    let ours = [(&config.acts, ACTS_TABLE), (&config.callbacks, CALLBACKS_TABLE)];
+    let hint = ours.into_iter().find_map(|(name, create)| {
+        let name = name.shown();
+        let said = [
+            format!("no such table: {name}"),
+            format!("relation \"{name}\" does not exist"),
+        ];
+        said.iter().any(|s| text.contains(s)).then(|| {
+            let usual = if create == ACTS_TABLE {
+                "wilco_acts"
+            } else {
+                "wilco_callbacks"
+            };
+            // On one line, a comment would go on to the end.
+            let lines = create
+                .lines()
+                .map(|l| l.split("--").next().unwrap_or_default().trim());
+            let sql: Vec<&str> = lines.filter(|l| !l.is_empty()).collect();
+            format!("; create it: {}", sql.join(" ").replacen(usual, &name, 1))
+        })
+    });
+    hint.unwrap_or_default()
 }
 
 /// Words for a change that was stated from another database.

@@ -163,15 +163,15 @@ impl Mapping<'_> {
             return update;
         }
         let apref = match &c.apref {
-            Some(apref) => shown(&apref.quoted()),
+            Some(apref) => as_text(&apref.quoted()),
             None => "CAST(NULL AS TEXT)".to_owned(),
         };
         format!(
             "WITH changed AS ({update} RETURNING {sup} AS sup, {acct} AS acct, {eff} AS eff, {apref} AS apref) \
              INSERT INTO {acts} (ref, ask, sup, prev, acct, eff, apref, at) \
              SELECT :ref, :ask, changed.sup, :prev, changed.acct, changed.eff, changed.apref, :at FROM changed",
-            sup = shown(&c.sup.quoted()),
-            acct = shown(&c.acct.quoted()),
+            sup = as_text(&c.sup.quoted()),
+            acct = as_text(&c.acct.quoted()),
             eff = self.eff_shown(),
             acts = self.acts.quoted(),
         )

@@ -386,7 +386,7 @@ mod tests {
         let told = |rows: &[Callback]| counts(rows, &swap, now);
         let good = called("j.smith", "2026-10-02T09:30:00Z");
         let who = Ok(("j.smith".to_owned(), "2026-10-02T09:30:00Z".to_owned()));
-        assert_eq!(told(&[good.clone()]), who);
+        assert_eq!(told(std::slice::from_ref(&good)), who);
         assert_eq!(told(&[called("x", "2026-10-02T11:00:00Z"), good.clone()]), who);
         assert_eq!(told(&[called("x", "2026-10-01T11:00:00Z"), good]), who);
         assert_eq!(told(&[]), Err(None));

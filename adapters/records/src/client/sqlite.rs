@@ -9,11 +9,10 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags, params_from_iter};
 use wilco_core::ActId;
 
-use super::{Changed, Looked, MOVED, Order, Seen, elsewhere, no_key};
+use super::{Changed, Looked, MOVED, Order, Seen, Stop, elsewhere, missing, no_key};
 use crate::config::Checked;
 use crate::sql::MOST_CALLBACKS;
 use crate::statement::Statement;
-use crate::tables::ACTS_TABLE;
 use crate::wire::{Callback, Recorded, Row, Swap, clean, counts};
 
 /// The file, and what is said to it.
@@ -24,14 +23,6 @@ pub(crate) struct Sqlite {
 struct File {
     path: PathBuf,
     config: Arc<Checked>,
-}
-
-/// Why a step was not taken, or failed. Nothing was committed.
-enum Stop {
-    /// The statement itself was refused.
-    Refused(String),
-    /// Everything else.
-    Trouble(String),
 }
 
 impl Sqlite {
@@ -251,7 +242,7 @@ impl File {
                 Stop::Trouble(format!(
                     "{name} cannot be used: {}{}",
                     self.words(&e),
-                    self.hint(&e)
+                    missing(&self.config, &e.to_string())
                 ))
             })?;
             if prepared.parameter_count() != statement.params.len() {
@@ -420,24 +411,6 @@ impl File {
             _ => clean(&error.to_string(), 300),
         };
         format!("{}: {what}", name_of(&self.path))
-    }
-
-    /// What to do about a table of ours that is missing.
-    fn hint(&self, error: &rusqlite::Error) -> String {
-        let acts = self.config.acts.shown();
-        if error.to_string().contains(&format!("no such table: {acts}")) {
-            format!("; create it: {}", clean(ACTS_TABLE.trim(), 2_000))
-        } else {
-            String::new()
-        }
-    }
-}
-
-impl Stop {
-    fn words(self) -> String {
-        match self {
-            Stop::Refused(text) | Stop::Trouble(text) => text,
-        }
     }
 }
 

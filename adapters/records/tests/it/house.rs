@@ -288,7 +288,7 @@ pub struct Asked<F> {
 }
 
 impl<F: Fn(u64) + Send + Sync + 'static> Asked<F> {
-    pub fn new(clock: Arc<Still>, then: F) -> Arc<dyn Clock> {
+    pub fn clock(clock: Arc<Still>, then: F) -> Arc<dyn Clock> {
         Arc::new(Asked {
             clock,
             times: AtomicU64::new(0),

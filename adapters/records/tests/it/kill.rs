@@ -47,7 +47,7 @@ fn the_child() {
     );
     job.act_id = told.act;
     let at = told.at;
-    let dies = Asked::new(clock, move |time| {
+    let dies = Asked::clock(clock, move |time| {
         if time == at {
             std::process::abort();
         }

@@ -5,6 +5,7 @@
 mod file;
 mod house;
 mod kill;
+mod kit;
 #[cfg(feature = "postgres-tests")]
 mod line;
 mod stories;

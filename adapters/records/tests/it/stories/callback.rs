@@ -131,7 +131,7 @@ pub async fn a_call_back_withdrawn_stops_the_change(house: House) {
     let house = house.with(|c| c.callback = "none".to_owned());
     rejected(
         house
-            .execute_by(&job, &frozen, Asked::new(house.clock.clone(), |_| {}))
+            .execute_by(&job, &frozen, Asked::clock(house.clock.clone(), |_| {}))
             .await,
     );
     assert_eq!(house.acts(), 0);

@@ -124,7 +124,7 @@ pub async fn a_late_permit_changes_nothing(house: House) {
     let job = change(&house);
     let frozen = house.prepare(&job).await;
     // It becomes too late between the swap and COMMIT.
-    let clock = Asked::new(house.clock.clone(), {
+    let clock = Asked::clock(house.clock.clone(), {
         let clock = house.clock.clone();
         move |time| {
             if time == 2 {

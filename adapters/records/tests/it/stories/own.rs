@@ -68,6 +68,9 @@ pub async fn statements_of_ones_own(house: House) {
     assert_eq!(house.sql("SELECT iban FROM account WHERE party = 7"), OLD);
 }
 
+/// Makes one statement a bad one.
+type Spoil = Box<dyn Fn(&mut adapter_records::OwnSql)>;
+
 pub async fn statements_that_cannot_work_are_named(house: House) {
     let house = split(house);
     let good = house.config.clone();
@@ -101,7 +104,7 @@ pub async fn statements_that_cannot_work_are_named(house: House) {
     });
 
     // What the database has to be asked for makes the adapter unwell, with the reason.
-    let mut cases: Vec<(&str, Box<dyn Fn(&mut adapter_records::OwnSql)>)> = vec![
+    let mut cases: Vec<(&str, Spoil)> = vec![
         (
             "nowhere",
             Box::new(|s| s.read = s.read.clone().map(|r| r.replace("FROM party", "FROM nowhere"))),
