@@ -1,6 +1,6 @@
 //! A bank to practise on: it is not one.
 //!
-//! The lab is a counterparty on loopback that speaks UK Open Banking payment initiation 3.1 over HTTP and keeps a
+//! The lab is a counterparty on loopback that speaks UK Open Banking payment initiation 3.1 and 4.0 over HTTP and keeps a
 //! double-entry book of its own, in its own SQLite file. It exists so that a newcomer needs no bank, and so that
 //! tests have a judge who shares nothing with the daemon: what the daemon *did* is what stands in this book.
 //!
@@ -35,6 +35,7 @@ use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
 pub use book::{BOOK_FILE, BookError, LOCK_FILE, Refusal};
 pub use http::{NOTICE, NOTICE_HEADER};
+pub use obie::signature::Signing;
 pub use seed::{OwnAccount, Payee, World};
 
 use bank::Bank;
@@ -42,6 +43,7 @@ use book::Book;
 use clock::Clock;
 use fault::FaultBoard;
 use listen::{DropSwitch, LabListener};
+use obie::signature::Known;
 
 /// The token a client must send unless [`LabOptions::token`] says otherwise. No secret: the lab holds no money.
 pub const DEFAULT_TOKEN: &str = "lab-token";
@@ -64,6 +66,8 @@ pub struct LabOptions {
     pub settle_after_s: u64,
     /// The bearer token that clients must send.
     pub token: String,
+    /// Whose message signatures to ask for; none asks for no signature. Needs the feature `jws`.
+    pub signing: Option<Signing>,
     /// What a new book starts with; an existing book is left as it is.
     pub world: World,
 }
@@ -78,6 +82,7 @@ impl LabOptions {
             manual: false,
             settle_after_s: 0,
             token: DEFAULT_TOKEN.into(),
+            signing: None,
             world: World::default(),
         }
     }
@@ -159,6 +164,7 @@ pub struct Lab {
 /// Opens the book, binds, and serves in the background; returns once requests are answered.
 pub async fn start(options: LabOptions) -> Result<Lab, LabError> {
     check(&options)?;
+    let signing = signing(options.signing)?;
     let socket_failed = |source| LabError::Bind {
         listen: options.listen,
         source,
@@ -177,6 +183,7 @@ pub async fn start(options: LabOptions) -> Result<Lab, LabError> {
         token: options.token,
         manual: options.manual,
         settle_after_s: options.settle_after_s,
+        signing,
         addr,
         stopping: stopping.clone(),
     });
@@ -220,6 +227,30 @@ impl Lab {
             self.server.abort();
         }
         self.bank.book.close().await;
+    }
+}
+
+/// The signer's key, read.
+fn signing(wanted: Option<Signing>) -> Result<Option<Known>, LabError> {
+    let Some(wanted) = wanted else { return Ok(None) };
+    #[cfg(feature = "jws")]
+    return match obie::signature::RingKey::from_pem(&wanted.public_key) {
+        Some(key) => Ok(Some(Known {
+            signing: wanted,
+            key: Box::new(key),
+        })),
+        None => Err(LabError::Option {
+            option: "signing.public_key",
+            problem: "must be an RSA public key in PEM, from BEGIN PUBLIC KEY to END PUBLIC KEY",
+        }),
+    };
+    #[cfg(not(feature = "jws"))]
+    {
+        drop(wanted);
+        Err(LabError::Option {
+            option: "signing",
+            problem: "needs a build with the feature `jws` of the crate wilco-lab",
+        })
     }
 }
 
