@@ -5,5 +5,7 @@ mod durability;
 mod faults;
 mod knobs;
 mod payments;
+mod scheduled;
 mod support;
 mod validation;
+mod versions;
