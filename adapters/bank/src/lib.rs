@@ -72,6 +72,8 @@ impl BankAdapter {
             settle_window_s: self.config.settle_window_s,
             late_send: LateSend::Accepted,
             reversal: Reversal::None,
+            reversal_until_s: None,
+            cut_off: String::new(),
             point_of_no_return: "the first byte of POST /domestic-payments: a failure before it (token, connection, \
                                  TLS, lateness) is certainly no payment, any after it is in doubt"
                 .to_owned(),
@@ -209,6 +211,7 @@ impl Adapter for BankAdapter {
             "Authorised" => Ready::Yes,
             "AwaitingAuthorisation" => Ready::Awaiting {
                 link: frozen.authorise_at.clone(),
+                text: format!("the account holder must authorise consent {}", consent.id),
             },
             "Rejected" => Ready::Refused {
                 text: format!("the account holder refused the consent {}", consent.id),

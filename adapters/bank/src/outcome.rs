@@ -75,6 +75,7 @@ fn report(payment: &Payment, zone: Zone) -> Report {
         values,
         receipt: Some(payment.id.clone()),
         status: payment.status.clone(),
+        provisional: false,
     }
 }
 

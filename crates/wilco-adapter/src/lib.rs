@@ -85,7 +85,7 @@ pub struct Job {
     pub item: String,
     /// Every slot of the handoff as written on the line, `item` excluded.
     pub slots: Vec<(String, String)>,
-    /// The execution slots the profile names for the ask, in its order.
+    /// The execution slots the profile names for the ask, in its order; for an `UNDO`, those of what it reverses.
     pub exec: Vec<String>,
     /// For an `UNDO`: the act to reverse, as it was executed.
     pub undo: Option<Undone>,
@@ -106,6 +106,8 @@ impl Job {
 pub struct Undone {
     /// Its id.
     pub act_id: ActId,
+    /// What it was asked to do (`CHGBANK`).
+    pub ask: String,
     /// What was frozen for it.
     pub frozen: Frozen,
     /// The values as executed, from its DN.
@@ -139,6 +141,15 @@ pub enum Ready {
     Awaiting {
         /// Where they can.
         link: Option<String>,
+        /// Who has to do what, in one clause for the caller ("the account holder must authorise the consent").
+        text: String,
+    },
+    /// It may be later: a change window has not opened.
+    NotYet {
+        /// From when.
+        from: Timestamp,
+        /// What is waited for, in one clause for the caller.
+        text: String,
     },
     /// It was refused for good: the act is closed with an FL.
     Refused {

@@ -91,14 +91,15 @@ impl Bank {
 
     /// `GET` of a consent.
     pub async fn consent_show(&self, consent_id: &str, form: Form) -> Result<Answer, Answer> {
-        if self.faults.take_read(Endpoint::consents(form.kind)) {
-            return Err(refused(&Refusal::ConsentUnknown));
-        }
         let mut consent = self
             .book
             .consent_get(consent_id, Some(form))
             .await
             .map_err(failed)?;
+        // Only a consent that is there can be hidden: a question for none must not use the knob up.
+        if self.faults.take_read(Endpoint::consents(form.kind)) {
+            return Err(refused(&Refusal::ConsentUnknown));
+        }
         // A lagging rail hides the payment and with it that the consent is used. Asked only when there is
         // something to hide, so that the knob counts the reads that matter.
         if consent.status == ConsentStatus::Consumed && self.faults.take_read(Endpoint::payments(form.kind)) {

@@ -343,7 +343,14 @@ async fn a_consent_that_waits_for_a_person_says_where_and_then_whether() {
     let link = format!("{}/lab/consents/{consent}/authorise", scene.lab.url());
     assert_eq!(frozen.authorise_at.as_deref(), Some(link.as_str()));
     let ready = scene.bank.ready(job.act_id, &frozen).await;
-    assert_eq!(ready, Ready::Awaiting { link: Some(link) });
+    let text = format!("the account holder must authorise consent {consent}");
+    assert_eq!(
+        ready,
+        Ready::Awaiting {
+            link: Some(link),
+            text
+        }
+    );
     scene
         .post(&format!("/lab/consents/{consent}/authorise"), json!({}))
         .await;
