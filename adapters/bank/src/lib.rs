@@ -12,8 +12,6 @@ mod client;
 mod config;
 mod outcome;
 mod resolve;
-#[cfg(feature = "tls")]
-mod tls;
 mod wire;
 
 use std::collections::BTreeMap;

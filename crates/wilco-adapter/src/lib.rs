@@ -7,8 +7,11 @@
 //! To add an adapter: implement [`Adapter`] in a crate of its own under `adapters/`, with `config.rs`, `wire.rs` (pure
 //! translation), `client.rs` (the only IO), `lib.rs`, `README.md` and `tests/`.
 
+pub mod dial;
 mod permit;
 mod report;
+pub mod secret;
+pub mod tls;
 
 pub use permit::{Permit, TooLate};
 pub use report::{Found, Outcome, Report};
