@@ -5,6 +5,8 @@ mod execute;
 mod forms;
 mod later;
 mod lookup;
+#[cfg(feature = "prism")]
+mod prism;
 mod resolve;
 mod scheduled;
 #[cfg(feature = "jws")]
