@@ -5,9 +5,11 @@
 //! after [`Permit::may_send`] said yes. No method has a default body, so that no adapter forgets one.
 //!
 //! To add an adapter: implement [`Adapter`] in a crate of its own under `adapters/`, with `config.rs`, `wire.rs` (pure
-//! translation), `client.rs` (the only IO), `lib.rs`, `README.md` and `tests/`.
+//! translation), `client.rs` (the only IO), `lib.rs`, `README.md` and `tests/`. Its first test is the kit (feature `kit`).
 
 pub mod dial;
+#[cfg(feature = "kit")]
+pub mod kit;
 mod permit;
 mod report;
 pub mod secret;

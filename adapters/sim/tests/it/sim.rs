@@ -2,12 +2,10 @@
 //! asked what really happened; the adapter is asked what it would tell the daemon. The two may differ only in the ways
 //! a real counterparty and a real network make them differ.
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::{Moves, Scene, permit};
 use adapter_sim::{Fault, LookupFault, ResolveFault, SimAdapter, SimConfig, SimGuarantee, SimStanding};
-use support::{Moves, Scene, permit};
 use wilco_adapter::{Adapter, Found, Outcome, Ready, ResolveError, Undone};
 use wilco_core::Guarantee;
 use wilco_core::contract::{Identity, LateSend, LookupBy, Reversal};
