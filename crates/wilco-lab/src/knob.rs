@@ -93,7 +93,14 @@ impl Knob {
         match counterparty {
             Counterparty::Bank => {
                 let endpoint = word("endpoint", endpoint, &Endpoint::ALL, Endpoint::word)?;
-                word("fault", fault, &Fault::ALL, Fault::word).map(|fault| Self::Bank(endpoint, fault))
+                let fault = word("fault", fault, &Fault::ALL, Fault::word)?;
+                if fault == Fault::RejectLater && endpoint != Endpoint::payments(endpoint.kind()) {
+                    return Err(FaultProblem::new(
+                        "fault",
+                        "reject-later is for payments, not for their consents",
+                    ));
+                }
+                Ok(Self::Bank(endpoint, fault))
             }
             Counterparty::Vendors => {
                 word("fault", fault, &VendorFault::ALL, VendorFault::word).map(Self::Vendors)

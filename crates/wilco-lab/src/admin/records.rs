@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{Office, problem::Problem};
 use crate::{
-    bank::PISP,
+    obie::Version,
     counterparties::Counterparties,
     git::{GitRemote, Push},
     http::json_response,
@@ -73,7 +73,7 @@ pub async fn releases(State(office): State<Arc<Office>>) -> Result<Response, Pro
 
 /// Where everybody is. A counterparty that is not here says why.
 pub fn places(all: &Counterparties) -> Value {
-    let mut places = json!({ "bank": { "url": format!("http://{}{PISP}", all.bank.addr) } });
+    let mut places = json!({ "bank": { "url": format!("http://{}{}", all.bank.addr, Version::V3.prefix()) } });
     places["vendors"] = match all.vendors() {
         Ok(vendors) => json!({ "path": vendors.path() }),
         Err(error) => json!({ "problem": error.to_string() }),
