@@ -23,7 +23,7 @@ const REQUESTS: [&str; 6] = [
 ];
 
 /// Messages that travel as JSON, to clients or to the terminal.
-const MESSAGES: [&str; 21] = [
+const MESSAGES: [&str; 24] = [
     "Problem",
     "FrozenValue",
     "Happening",
@@ -45,6 +45,9 @@ const MESSAGES: [&str; 21] = [
     "PurgeReply",
     "Doubt",
     "Moment",
+    "ListAdaptersReply",
+    "Adapter",
+    "Service",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {

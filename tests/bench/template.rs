@@ -175,6 +175,7 @@ fn config() -> Config {
         sole_owner: true,
         house: "bench".to_owned(),
         takeover_allowance: seconds(60),
+        health_interval: Duration::from_secs(10),
         poll_interval: Duration::from_millis(500),
         orphan: false,
     }

@@ -467,6 +467,7 @@ fn news(heard: Heard) -> News {
         values: words::shown(),
         receipt: None,
         status: String::new(),
+        provisional: false,
     };
     match heard {
         Heard::Executed => News::Executed(executed()),

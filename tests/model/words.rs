@@ -113,6 +113,8 @@ pub fn contract(identity: Identity, lookup: LookupBy, window: Tick, late_send: L
         settle_window_s: u32::from(window) * TICK_S,
         late_send,
         reversal: Reversal::None,
+        reversal_until_s: None,
+        cut_off: String::new(),
         point_of_no_return: String::new(),
         not_found_means: String::new(),
     }

@@ -154,6 +154,7 @@ impl Plan {
             max_wait: Duration::from_secs(60),
             execution_deadline: Duration::from_secs(30),
             recovery_interval: Duration::from_secs(3),
+            health_interval: Duration::from_secs(10),
             poll_interval: Duration::from_secs(2),
             lookup_pause: Duration::from_secs(1),
             lookup_pause_max: Duration::from_secs(30),

@@ -5,15 +5,15 @@
 //! exactly one place where the permit is asked, and a pool hides that place.
 //!
 //! ```text
-//! token, connect, TLS      a failure here: certainly not sent
+//! token, signature,
+//! connect, TLS             a failure here: certainly not sent
 //! permit.may_send()        no: certainly not sent
 //! ---------------------------------------------------------
 //! request, answer, body    a failure here: nobody knows
 //! ```
 
-mod dial;
-
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
@@ -22,19 +22,20 @@ use hyper::client::conn::http1;
 use hyper::{Method, Request, header};
 use hyper_util::rt::TokioIo;
 use serde::Deserialize;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
-use tokio::process::Command;
+use tokio::io::{AsyncRead, AsyncWrite};
 use wilco_adapter::Permit;
+use wilco_adapter::dial::dial;
+use wilco_adapter::secret::{Secret, SecretSource, Shape, read_limited};
+use wilco_core::Clock;
 
-use crate::config::{Base, Checked, Payees, TokenSource};
+use crate::config::{Base, Checked, Payees};
+use crate::sign::Signer;
 use crate::wire::{self, Account, Payee, WireError};
 
 /// The largest answer read, in bytes. A payment's is under two kilobytes.
 const ANSWER_MAX: usize = 256 * 1024;
 /// The largest register file read, in bytes.
 const REGISTER_MAX: u64 = 4 * 1024 * 1024;
-/// The longest token, in bytes.
-const TOKEN_MAX: usize = 16 * 1024;
 /// How long a connection may take to stand, at most; the whole exchange has `timeout_s`.
 const CONNECT: Duration = Duration::from_secs(10);
 
@@ -43,11 +44,13 @@ pub(crate) struct Client {
     bank: Base,
     payees: Payees,
     cop: Option<Base>,
-    token: TokenSource,
+    token: SecretSource,
+    signer: Option<Signer>,
+    clock: Arc<dyn Clock>,
     timeout: Duration,
     resending: Duration,
     #[cfg(feature = "tls")]
-    tls: crate::tls::Connector,
+    tls: wilco_adapter::tls::Connector,
 }
 
 /// One answer, of any status.
@@ -89,24 +92,26 @@ struct Exchange<'a> {
 }
 
 impl Client {
-    pub fn new(config: &Checked) -> Result<Client, String> {
+    pub fn new(config: &Checked, clock: Arc<dyn Clock>) -> Result<Client, String> {
         Ok(Client {
             bank: config.bank.clone(),
             payees: config.payees.clone(),
             cop: config.cop.clone(),
             token: config.token.clone(),
+            signer: config.signer.clone(),
+            clock,
             timeout: Duration::from_secs(u64::from(config.timeout_s)),
             resending: config.resending(),
             #[cfg(feature = "tls")]
-            tls: crate::tls::Connector::new(&config.tls)?,
+            tls: wilco_adapter::tls::Connector::new(&config.tls)?,
         })
     }
 
-    /// Reads one of the bank's resources. `path` is relative to the payment initiation API.
+    /// Reads one of the bank's resources. `path` counts from the bank's base URL, as every path here does.
     pub async fn read(&self, path: &str) -> Result<Answer, Failure> {
         self.exchange(Exchange {
             to: &self.bank,
-            path: format!("{}{path}", wire::PREFIX),
+            path: path.to_owned(),
             method: Method::GET,
             body: String::new(),
             key: None,
@@ -169,7 +174,7 @@ impl Client {
     ) -> Result<Answer, Failure> {
         self.exchange(Exchange {
             to: &self.bank,
-            path: format!("{}{path}", wire::PREFIX),
+            path: path.to_owned(),
             method: Method::POST,
             body: body.to_owned(),
             key: Some(key),
@@ -204,17 +209,14 @@ impl Client {
 
     async fn exchange(&self, asked: Exchange<'_>) -> Result<Answer, Failure> {
         let deadline = tokio::time::Instant::now() + self.timeout;
-        let token = match asked.bearer {
-            true => Some(tokio::time::timeout_at(deadline, token_read(&self.token)).await),
-            false => None,
+        let prepared = tokio::time::timeout_at(deadline, self.prepared(&asked)).await;
+        let request = match prepared {
+            Ok(prepared) => prepared.map_err(Failure::NotSent)?,
+            Err(_) => {
+                let text = "the token or the signing key was not read in time";
+                return Err(Failure::NotSent(text.to_owned()));
+            }
         };
-        let token = match token {
-            None => None,
-            Some(Ok(Ok(token))) => Some(token),
-            Some(Ok(Err(text))) => return Err(Failure::NotSent(text)),
-            Some(Err(_)) => return Err(Failure::NotSent("the token was not read in time".to_owned())),
-        };
-        let request = request(&asked, token).map_err(Failure::NotSent)?;
         let connect = self.connect(asked.to);
         let connected =
             tokio::time::timeout_at(deadline.min(tokio::time::Instant::now() + CONNECT), connect).await;
@@ -264,15 +266,34 @@ impl Client {
         Ok(answer)
     }
 
+    /// The request as it will leave: the frozen bytes, and around them what is made for each sending.
+    async fn prepared(&self, asked: &Exchange<'_>) -> Result<Request<Full<Bytes>>, String> {
+        let token = match asked.bearer {
+            true => Some(
+                self.token
+                    .read("token", Shape::Word)
+                    .await
+                    .map_err(|e| e.to_string())?,
+            ),
+            false => None,
+        };
+        // What a key names is an order or a consent of the bank's; nothing else is signed.
+        let signature = match (&self.signer, asked.key) {
+            (Some(signer), Some(_)) => Some(signer.sign(&asked.body, self.clock.now()).await?),
+            _ => None,
+        };
+        request(asked, token.as_ref(), signature.as_deref())
+    }
+
     async fn connect(&self, to: &Base) -> Result<Box<dyn Stream>, String> {
-        let tcp = dial::dial(&to.host, to.port, self.resending)
+        let tcp = dial(&to.host, to.port, self.resending)
             .await
             .map_err(|e| format!("{} cannot be reached: {e}", to.authority))?;
         if !to.tls {
             return Ok(Box::new(tcp));
         }
         #[cfg(feature = "tls")]
-        return self.tls.connect(&to.host, tcp).await;
+        return Ok(Box::new(self.tls.connect(&to.host, tcp).await?));
         #[cfg(not(feature = "tls"))]
         Err("https:// needs a build with the feature `tls` of the crate adapter-bank".to_owned())
     }
@@ -300,7 +321,11 @@ impl Drop for AbortOnDrop {
     }
 }
 
-fn request(asked: &Exchange<'_>, token: Option<String>) -> Result<Request<Full<Bytes>>, String> {
+fn request(
+    asked: &Exchange<'_>,
+    token: Option<&Secret>,
+    signature: Option<&str>,
+) -> Result<Request<Full<Bytes>>, String> {
     let mut request = Request::builder()
         .method(asked.method.clone())
         .uri(format!("{}{}", asked.to.path, asked.path))
@@ -314,11 +339,14 @@ fn request(asked: &Exchange<'_>, token: Option<String>) -> Result<Request<Full<B
     if let Some(key) = asked.key {
         request = request.header("x-idempotency-key", key);
     }
+    if let Some(signature) = signature {
+        request = request.header("x-jws-signature", signature);
+    }
     if asked.method == Method::POST {
         request = request.header(header::CONTENT_TYPE, "application/json");
     }
     if let Some(token) = token {
-        let mut value = header::HeaderValue::from_str(&format!("Bearer {token}"))
+        let mut value = header::HeaderValue::from_str(&format!("Bearer {}", token.expose()))
             .map_err(|_| "the token holds characters a header cannot".to_owned())?;
         value.set_sensitive(true);
         request = request.header(header::AUTHORIZATION, value);
@@ -335,54 +363,6 @@ fn words(error: &hyper::Error) -> String {
         Some(cause) => format!("{error}: {cause}"),
         None => error.to_string(),
     }
-}
-
-async fn token_read(source: &TokenSource) -> Result<String, String> {
-    let text = match source {
-        TokenSource::File(path) => {
-            let file = read_limited(path, TOKEN_MAX as u64).await;
-            file.map_err(|e| format!("the token file {} cannot be read: {e}", path.display()))?
-        }
-        TokenSource::Env(name) => {
-            std::env::var(name).map_err(|_| format!("the environment variable {name} holds no token"))?
-        }
-        TokenSource::Command(words) => token_printed(words).await?,
-    };
-    let token = text.trim();
-    if token.is_empty() || token.len() > TOKEN_MAX || !token.bytes().all(|b| b.is_ascii_graphic()) {
-        return Err(
-            "what the token's place holds is no bearer token: one word of visible ASCII is".to_owned(),
-        );
-    }
-    Ok(token.to_owned())
-}
-
-/// Runs the operator's program. What it says on its error output goes to ours; what it prints is secret and is never
-/// part of a message.
-async fn token_printed(words: &[String]) -> Result<String, String> {
-    let (program, arguments) = words.split_first().ok_or("token_command names no program")?;
-    let failed = |e: std::io::Error| format!("token_command {program} failed: {e}");
-    let mut child = Command::new(program)
-        .args(arguments)
-        .stdin(std::process::Stdio::null())
-        .stdout(std::process::Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(failed)?;
-    let mut printed = Vec::new();
-    if let Some(stdout) = child.stdout.take() {
-        let limit = TOKEN_MAX as u64 + 2;
-        stdout
-            .take(limit)
-            .read_to_end(&mut printed)
-            .await
-            .map_err(failed)?;
-    }
-    let status = child.wait().await.map_err(failed)?;
-    if !status.success() {
-        return Err(format!("token_command {program} ended with {status}"));
-    }
-    String::from_utf8(printed).map_err(|_| format!("token_command {program} printed what is no text"))
 }
 
 #[derive(Deserialize)]
@@ -408,20 +388,4 @@ async fn payee_in_file(path: &Path, sup: &str) -> Result<Payee, PayeeError> {
     let entry = file.payees.get(sup).ok_or(PayeeError::Unknown)?;
     wire::payee(Some(entry.name.clone()), Account::from_text(&entry.account))
         .map_err(|e: WireError| passing(format!("entry {sup}: {e}")))
-}
-
-async fn read_limited(path: &Path, limit: u64) -> std::io::Result<String> {
-    let path = path.to_owned();
-    // A file read is quick but blocks; the runtime's blocking pool is the place for it.
-    let read = tokio::task::spawn_blocking(move || {
-        use std::io::Read;
-        let mut text = String::new();
-        let mut file = std::fs::File::open(path)?.take(limit + 1);
-        file.read_to_string(&mut text)?;
-        if text.len() as u64 > limit {
-            return Err(std::io::Error::other(format!("it is larger than {limit} bytes")));
-        }
-        Ok(text)
-    });
-    read.await.map_err(std::io::Error::other)?
 }

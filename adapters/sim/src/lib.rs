@@ -103,6 +103,8 @@ impl SimAdapter {
             } else {
                 Reversal::None
             },
+            reversal_until_s: None,
+            cut_off: String::new(),
             point_of_no_return: "the simulated sending: what fails before it was not sent".to_owned(),
             not_found_means: "nothing by itself: an order may be on its way for settle_window_s".to_owned(),
         }
@@ -163,6 +165,7 @@ impl SimAdapter {
         Report {
             values: seen.cloned().collect(),
             receipt: Some(order.receipt.clone()),
+            provisional: false,
             status: match order.standing {
                 SimStanding::Done => "done",
                 SimStanding::Unfinished => "unfinished",
@@ -267,6 +270,7 @@ impl Adapter for SimAdapter {
             },
             None => Ready::Awaiting {
                 link: frozen.authorise_at.clone(),
+                text: "the account holder must authorise it".to_owned(),
             },
         }
     }

@@ -31,11 +31,14 @@ fn the_profiles_in_the_binary() {
         pay.exec("SEND").expect("exec"),
         ["sup", "addr", "amt", "cur", "paid", "ref"]
     );
-    assert_eq!(
-        pay.exec("UNDO"),
-        pay.exec("PAY"),
-        "what is taken back is stated like what was done"
-    );
+    for ask in ["PAY", "CHGBANK"] {
+        let (undo, reversed) = (pay.undo(ask).expect("undo"), pay.exec(ask).expect("exec"));
+        assert_eq!(undo, reversed, "what is taken back is stated like what was done");
+        for slot in pay.exec("UNDO").expect("exec") {
+            assert!(undo.contains(slot), "every reversal has {slot}");
+        }
+    }
+    assert_eq!(pay.undo("SEND"), None, "a mail cannot be taken back");
     assert_eq!(pay.exec("RECON"), None);
     assert!(pay.knows_ask("PAY") && pay.knows_ask("REVIEW") && !pay.knows_ask("DEPLOY"));
     let likeness = pay.likeness("PAY").expect("likeness");

@@ -295,3 +295,22 @@ fn a_daemon_takes_no_line_with_a_warning() {
         Err(vec![Code::ProfileMismatch])
     );
 }
+
+#[test]
+fn a_reversal_is_held_to_what_its_sender_named() {
+    let profiles = Profiles::builtin();
+    let check =
+        |ho: &str, rb: &str| codes(&rw1::check_rb(&profiles, None, ho, rb, RbCheck::default()).problems);
+    let (ho, rb) = (
+        HO.replace("ask=PAY", "ask=UNDO"),
+        RB.replace("ask=PAY", "ask=UNDO"),
+    );
+    assert_eq!(check(&ho, &rb), []);
+    assert_eq!(
+        check(&ho, &rb.replace("amt=5400.00", "amt=5100.00")),
+        [Code::ExecMismatch]
+    );
+    assert_eq!(check(&ho, &rb.replace(" amt=5400.00", "")), [Code::ExecMissing]);
+    // What the sender leaves to the receiver, the receiver states.
+    assert_eq!(check(&ho.replace(" amt=5400.00", ""), &rb), []);
+}

@@ -5,10 +5,15 @@
 //! after [`Permit::may_send`] said yes. No method has a default body, so that no adapter forgets one.
 //!
 //! To add an adapter: implement [`Adapter`] in a crate of its own under `adapters/`, with `config.rs`, `wire.rs` (pure
-//! translation), `client.rs` (the only IO), `lib.rs`, `README.md` and `tests/`.
+//! translation), `client.rs` (the only IO), `lib.rs`, `README.md` and `tests/`. Its first test is the kit (feature `kit`).
 
+pub mod dial;
+#[cfg(feature = "kit")]
+pub mod kit;
 mod permit;
 mod report;
+pub mod secret;
+pub mod tls;
 
 pub use permit::{Permit, TooLate};
 pub use report::{Found, Outcome, Report};
@@ -85,7 +90,7 @@ pub struct Job {
     pub item: String,
     /// Every slot of the handoff as written on the line, `item` excluded.
     pub slots: Vec<(String, String)>,
-    /// The execution slots the profile names for the ask, in its order.
+    /// The execution slots the profile names for the ask, in its order; for an `UNDO`, those of what it reverses.
     pub exec: Vec<String>,
     /// For an `UNDO`: the act to reverse, as it was executed.
     pub undo: Option<Undone>,
@@ -106,6 +111,8 @@ impl Job {
 pub struct Undone {
     /// Its id.
     pub act_id: ActId,
+    /// What it was asked to do (`CHGBANK`).
+    pub ask: String,
     /// What was frozen for it.
     pub frozen: Frozen,
     /// The values as executed, from its DN.
@@ -139,6 +146,15 @@ pub enum Ready {
     Awaiting {
         /// Where they can.
         link: Option<String>,
+        /// Who has to do what, in one clause for the caller ("the account holder must authorise the consent").
+        text: String,
+    },
+    /// It may be later: a change window has not opened.
+    NotYet {
+        /// From when.
+        from: Timestamp,
+        /// What is waited for, in one clause for the caller.
+        text: String,
     },
     /// It was refused for good: the act is closed with an FL.
     Refused {

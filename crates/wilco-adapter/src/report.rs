@@ -12,6 +12,9 @@ pub struct Report {
     pub receipt: Option<String>,
     /// The counterparty's status word.
     pub status: String,
+    /// Carried out, but the counterparty may still reject it (a payment in settlement): the daemon goes on looking, and calls
+    /// people if it does.
+    pub provisional: bool,
 }
 
 /// What came of the one sending of an act.

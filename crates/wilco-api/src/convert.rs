@@ -4,10 +4,52 @@
 //! from what may be shown; a token, its hash and the frozen request are not among it.
 
 use wilco_core::act::{LIKELY_TWIN, Offer, Progress, StoredProblem};
+use wilco_core::contract::{Contract, Identity, LateSend, LookupBy, Reversal};
 use wilco_core::journal;
 use wilco_core::{Act, Stage, State, Verdict, frozen};
 
 use crate::v1;
+
+/// One kind of act an adapter serves, with its contract, as clients and operators see it.
+#[must_use]
+pub fn service(profile: &str, ask: &str, carried: &[String], contract: &Contract) -> v1::Service {
+    let (identity, window_s) = match contract.identity {
+        Identity::Enforced => ("enforced", 0),
+        Identity::Window(s) => ("window", s),
+        Identity::None => ("none", 0),
+    };
+    let lookup = match contract.lookup {
+        LookupBy::Reference => "by_reference",
+        LookupBy::NaturalKey => "by_natural_key",
+        LookupBy::Evidence => "evidence",
+        LookupBy::None => "none",
+    };
+    let (late_send, late_after_s) = match contract.late_send {
+        LateSend::Accepted => ("accepted", 0),
+        LateSend::RefusedAfter(s) => ("refused_after", s),
+    };
+    let reversal = match contract.reversal {
+        Reversal::NewAct => "new_act",
+        Reversal::None => "none",
+    };
+    v1::Service {
+        profile: profile.to_owned(),
+        ask: ask.to_owned(),
+        guarantee: contract.guarantee().as_str().to_owned(),
+        identity: identity.to_owned(),
+        window_s,
+        lookup: lookup.to_owned(),
+        point_of_no_return: contract.point_of_no_return.clone(),
+        not_found_means: contract.not_found_means.clone(),
+        settle_window_s: contract.settle_window_s,
+        late_send: late_send.to_owned(),
+        late_after_s,
+        reversal: reversal.to_owned(),
+        reversal_until_s: contract.reversal_until_s.unwrap_or_default(),
+        cut_off: contract.cut_off.clone(),
+        carried: carried.to_vec(),
+    }
+}
 
 /// An act as clients and operators see it.
 #[must_use]

@@ -410,7 +410,8 @@ pub struct Closed {
     /// What is known of its texts, once they were erased.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub erased: Option<Erased>,
-    /// For a failed act whose absence was concluded from lookups: when to look again whether that was right.
+    /// When to look again whether the close was right: for a failed act whose absence was concluded from lookups, and for a
+    /// done one that the counterparty may still reject.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<Audit>,
     /// For a failed act: whether the counterparty had it and refused it. That it was once seen there is no contradiction.
@@ -428,7 +429,7 @@ pub struct Erased {
 }
 
 /// A close that is looked at again: lookups said that nothing happened, and a counterparty whose reads lag further
-/// than its contract says would have made that wrong. Evidence that contradicts the close marks it and calls people.
+/// than its contract says would have made that wrong; or it was carried out and is not final yet. Evidence that contradicts the close marks it and calls people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Audit {
     /// When to look next.
@@ -489,15 +490,14 @@ impl Act {
         }
     }
 
-    /// When recovery must look at it next; `None` once nothing is left to look at. A failed act whose absence was
-    /// concluded from lookups still has its audit.
+    /// When recovery must look at it next; `None` once nothing is left to look at. A close under audit still has that.
     #[must_use]
     pub fn due_at(&self) -> Option<Timestamp> {
         match &self.stage {
             Stage::Prepared(o) => Some(o.expires_at.min(self.limit)),
             Stage::Held(_) | Stage::Lapsed(..) => Some(self.limit),
             Stage::Executing(e) | Stage::InDoubt(e) => Some(e.progress.next_at),
-            Stage::Failed(closed) => closed.audit.map(|audit| audit.next_at),
+            Stage::Failed(closed) | Stage::Done(closed) => closed.audit.map(|audit| audit.next_at),
             _ => None,
         }
     }

@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Timestamp;
+
 /// What identity of an act the counterparty itself enforces as unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -64,6 +66,13 @@ pub struct Contract {
     pub late_send: LateSend,
     /// What can be taken back.
     pub reversal: Reversal,
+    /// Seconds after it was carried out within which an act can be taken back; `None` where it can be for good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reversal_until_s: Option<u32>,
+    /// When the counterparty's day or window ends for acts of this kind, in words for operators; empty where it has none.
+    /// The instant that counts for an act is frozen with it ([`crate::Frozen::not_after`]).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cut_off: String,
     /// Which bytes on the wire part "surely not done" from "in doubt", in words for operators.
     pub point_of_no_return: String,
     /// What the counterparty's "not found" answers mean, in words for operators.
@@ -111,6 +120,24 @@ impl Contract {
         matches!(self.lookup, LookupBy::Reference | LookupBy::NaturalKey)
     }
 
+    /// Whether an act that was carried out at `done_at` can be taken back at `now`.
+    ///
+    /// # Errors
+    /// The `why` code of the refusal and the rule, in one clause.
+    pub fn can_take_back(&self, done_at: Timestamp, now: Timestamp) -> Result<(), (&'static str, String)> {
+        if self.reversal == Reversal::None {
+            let text = "there is no way back from it at this counterparty; a correction is an act of its own";
+            return Err(("NOCAP", text.to_owned()));
+        }
+        match self.reversal_until_s.map(|s| done_at.plus_seconds(i64::from(s))) {
+            Some(until) if now >= until => {
+                let text = format!("it could be taken back until {}", until.to_rfc3339());
+                Err(("EXPIRED", text))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The contract that promises no more than either: what recovery may rely on when an adapter's contract changed
     /// while an act was open.
     #[must_use]
@@ -149,6 +176,11 @@ impl Contract {
             settle_window_s: self.settle_window_s.max(other.settle_window_s),
             late_send,
             reversal,
+            reversal_until_s: match (self.reversal_until_s, other.reversal_until_s) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            },
+            cut_off: other.cut_off.clone(),
             point_of_no_return: other.point_of_no_return.clone(),
             not_found_means: other.not_found_means.clone(),
         }
@@ -166,6 +198,8 @@ mod tests {
             settle_window_s,
             late_send: LateSend::Accepted,
             reversal: Reversal::None,
+            reversal_until_s: None,
+            cut_off: String::new(),
             point_of_no_return: String::new(),
             not_found_means: String::new(),
         }
@@ -180,6 +214,19 @@ mod tests {
         assert_eq!(g(Identity::None, LookupBy::NaturalKey), Guarantee::Verifiable);
         assert_eq!(g(Identity::None, LookupBy::Evidence), Guarantee::Blind);
         assert_eq!(g(Identity::None, LookupBy::None), Guarantee::Blind);
+    }
+
+    #[test]
+    fn what_can_be_taken_back_has_an_end() {
+        let at = |s: i64| Timestamp(0).plus_seconds(s);
+        let mut contract = contract(Identity::Enforced, LookupBy::Reference, 0);
+        let why = |c: &Contract, now| c.can_take_back(at(10), at(now)).err().map(|(why, _)| why);
+        assert_eq!(why(&contract, 11), Some("NOCAP"));
+        contract.reversal = Reversal::NewAct;
+        assert_eq!(why(&contract, 1_000_000), None);
+        contract.reversal_until_s = Some(60);
+        assert_eq!(why(&contract, 69), None);
+        assert_eq!(why(&contract, 70), Some("EXPIRED"));
     }
 
     #[test]

@@ -24,7 +24,8 @@ pub enum Step {
     TakeOver(ActId, Fate),
     /// Ask the counterparty what became of it.
     LookUp(ActId),
-    /// It was closed because nobody found it: ask the counterparty once more whether that was right.
+    /// It was closed because nobody found it, or by a report that is not final: ask the counterparty again whether that was
+    /// right.
     Audit(ActId),
     /// It is in hand in this process already.
     Leave(ActId),
@@ -140,7 +141,9 @@ fn step(act: &Act, owners: &Owners<'_>, now: Timestamp) -> Option<Step> {
             }
             Some(Step::Watch(id))
         }
-        Stage::Failed(closed) if closed.audit.is_some_and(|audit| now >= audit.next_at) => {
+        Stage::Failed(closed) | Stage::Done(closed)
+            if closed.audit.is_some_and(|audit| now >= audit.next_at) =>
+        {
             let leave = owners.in_flight.contains(&act.act_id);
             Some(if leave {
                 Step::Leave(act.act_id)

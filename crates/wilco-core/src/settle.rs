@@ -11,7 +11,7 @@ use crate::journal::{Entry, OURSELVES};
 use crate::lines::{self, Reply};
 use crate::quiescence::{Absence, absence, last_byte_by};
 use crate::write::{Change, Expect};
-use crate::{Act, Contract, Refusal, Stage, Timestamp, Verdict};
+use crate::{Act, Contract, Frozen, Refusal, Stage, Timestamp, Verdict};
 
 mod audit;
 mod evidence;
@@ -30,6 +30,9 @@ pub struct Executed {
     pub receipt: Option<String>,
     /// Its status word.
     pub status: String,
+    /// Whether the counterparty may still reject it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub provisional: bool,
 }
 
 /// What came of an execution, a lookup, or a person's word.
@@ -95,7 +98,20 @@ pub fn settle(
     };
     let heard = Entry::event(news.name(), news.detail(), OURSELVES);
     let change = match news {
-        News::Executed(executed) => done(profiles, act, execution, executed, heard, now)?,
+        News::Executed(executed) => {
+            let mut change = done(profiles, act, execution, executed, heard, now)?;
+            if executed.provisional
+                && let Stage::Done(closed) = &mut change.act.stage
+                && closed.verdict != Some(Verdict::Contradicted)
+            {
+                closed.audit = Some(audit::first(contract, pace, now));
+                closed.notes.push(format!(
+                    "the counterparty has it as {} and may still reject it; it is looked at until that is final",
+                    executed.status
+                ));
+            }
+            change
+        }
         News::NotDone { why, text } => not_done(profiles, act, execution, why, text, heard, now)?,
         News::Refused(text) => {
             let mut change = not_done(profiles, act, execution, "ERR", text, heard, now)?;
@@ -212,9 +228,10 @@ fn done(
             "it was carried out twice: another order stands under receipt {another}; a person must take one back"
         ));
     }
+    let left_unsaid = unsaid(profiles, act, frozen, &values);
     let verdict = match another {
         Some(_) => Verdict::Contradicted,
-        None if checked.problems.is_empty() => Verdict::Match,
+        None if checked.problems.is_empty() && left_unsaid.is_empty() => Verdict::Match,
         None => Verdict::Mismatch,
     };
     if verdict == Verdict::Mismatch {
@@ -237,7 +254,12 @@ fn done(
         offer: Some(offer.clone()),
         claim: Some(execution.claim.clone()),
         verdict: Some(verdict),
-        problems: checked.problems.iter().map(StoredProblem::from).collect(),
+        problems: checked
+            .problems
+            .iter()
+            .map(StoredProblem::from)
+            .chain(left_unsaid)
+            .collect(),
         notes,
         receipt: executed.receipt.clone(),
         superseded: false,
@@ -251,6 +273,32 @@ fn done(
         act: next,
         entries,
     })
+}
+
+/// What was stated and the DN does not carry, of the slots that the profile's check does not look for: an `UNDO` has those
+/// of the act it reverses.
+fn unsaid(profiles: &Profiles, act: &Act, frozen: &Frozen, values: &[(&str, &str)]) -> Vec<StoredProblem> {
+    let handoff = &act.handoff;
+    let checked = profiles
+        .get(&handoff.profile)
+        .and_then(|p| p.exec(&handoff.ask))
+        .unwrap_or_default();
+    let unsaid = frozen
+        .values
+        .iter()
+        .filter(|v| !checked.contains(&v.slot) && !values.iter().any(|(slot, _)| *slot == v.slot));
+    unsaid
+        .map(|v| StoredProblem {
+            code: "done_missing".to_owned(),
+            slot: Some(v.slot.clone()),
+            want: Some(v.value.clone()),
+            got: None,
+            text: format!(
+                "executed: DN does not carry {}, with which the act was done",
+                v.slot
+            ),
+        })
+        .collect()
 }
 
 /// The DN, leaving out a value that cannot stand on a line.

@@ -20,6 +20,8 @@ pub fn a_contract() -> Contract {
         settle_window_s: 60,
         late_send: LateSend::Accepted,
         reversal: Reversal::None,
+        reversal_until_s: None,
+        cut_off: String::new(),
         point_of_no_return: String::new(),
         not_found_means: String::new(),
     }

@@ -79,6 +79,8 @@ pub struct Config {
     pub execution_deadline: Duration,
     /// How often recovery looks round.
     pub recovery_interval: Duration,
+    /// How often a counterparty is asked how it does, while it answers.
+    pub health_interval: Duration,
     /// How often a waiting caller's act is read again, in case another daemon writes it.
     pub poll_interval: Duration,
     /// The first pause between two lookups; doubles up to `lookup_pause_max`.
@@ -349,6 +351,8 @@ pub struct AdapterStatus {
     pub description: Description,
     /// Why it does not answer; `None` when it does, or was not asked yet.
     pub trouble: Option<String>,
+    /// Whether it does not answer at all: nothing new is prepared or committed for it until it does.
+    pub down: bool,
 }
 
 /// Figures for `/metrics`.

@@ -146,6 +146,7 @@ async fn claim_and_execute(
         let text = format!("adapter {} is not configured here any more", offer.frozen.adapter);
         return Err(Refusal::new(Reason::AdapterDown, text));
     };
+    slot.is_up()?;
     // Taken before the claim and kept until the call is over: what is claimed never waits to be sent.
     let place = slot.place().await?;
     let ready = slot.adapter.ready(act.act_id, &offer.frozen).await;
@@ -156,12 +157,19 @@ async fn claim_and_execute(
     }
     match ready {
         Ready::Yes => {}
-        Ready::Awaiting { link } => {
+        Ready::Awaiting { link, text } => {
             let at = link.map(|l| format!(" at {l}")).unwrap_or_default();
-            let text = format!("a person must authorise it at the counterparty first{at}; then commit again");
+            let text = format!("not yet: {text}{at}; then commit again");
             return Err(Refusal::new(Reason::NotApproved, text)
                 .with_line(&offer.statement)
                 .retry_after(10));
+        }
+        Ready::NotYet { from, text } => {
+            let wait_s = u32::try_from(from.seconds_since(engine.keeper.now()).max(1)).unwrap_or(u32::MAX);
+            let text = format!("not before {}: {text}; commit again then", from.to_rfc3339());
+            return Err(Refusal::new(Reason::NotApproved, text)
+                .with_line(&offer.statement)
+                .retry_after(wait_s));
         }
         Ready::Refused { text } => return close_refused(engine, act, text).await,
         Ready::Unknown(text) => {

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
+use tokio::sync::{Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use wilco_adapter::{Adapter, Description, Served};
+use wilco_adapter::Served;
 use wilco_core::token::{Token, TokenKey};
 use wilco_core::write::Taken;
 use wilco_core::{Act, ActId, Change, Clock, Contract, Frozen, Reason, Refusal, Stage, Timestamp, Written};
@@ -21,6 +21,7 @@ use crate::api::{
 };
 use crate::needs::Needs;
 use crate::running::Running;
+use crate::slot::Slot;
 use crate::watch::Watch;
 
 /// Carries out the verbs. One per process; cheap to share.
@@ -54,25 +55,6 @@ pub(crate) struct Stats {
     pub(crate) resends: AtomicU64,
     pub(crate) lookups: AtomicU64,
 }
-
-/// An adapter with its own concurrency limit, so that one slow bank cannot stall the others.
-pub(crate) struct Slot {
-    pub(crate) adapter: Arc<dyn Adapter>,
-    pub(crate) description: Description,
-    places: Arc<Semaphore>,
-    /// The places of the whole house, shared by all adapters.
-    house: Arc<Semaphore>,
-    trouble: Mutex<Option<String>>,
-}
-
-/// Leave to ask a counterparty something, while it lives.
-pub(crate) struct Place {
-    _at_adapter: OwnedSemaphorePermit,
-    _in_house: OwnedSemaphorePermit,
-}
-
-/// How long a verb waits for a place at its adapter before it answers BUSY.
-const PLACE_WAIT: Duration = Duration::from_secs(5);
 
 impl Engine {
     /// Starts: checks that everything open can still be served, takes over what an earlier run left claimed, and
@@ -130,6 +112,16 @@ impl Engine {
             crate::recover::left_claimed(&looking_round, &left);
             crate::recover::forever(&looking_round).await;
         });
+        for place in 0..engine.adapters.len() {
+            let asking = Arc::clone(&engine);
+            engine.tasks.spawn(async move {
+                let stopping = asking.stopping.cancelled();
+                if let Some(slot) = asking.adapters.get(place) {
+                    slot.ask_how_it_does(asking.config.health_interval, stopping)
+                        .await;
+                }
+            });
+        }
         if let Some(changes) = engine.keeper.changes() {
             let waking = Arc::clone(&engine);
             engine
@@ -469,6 +461,12 @@ impl Engine {
             .find_map(|slot| slot.serves(profile, ask).map(|served| (slot, served)))
     }
 
+    /// The adapter of this name, if it takes back what it did under this profile.
+    pub(crate) fn slot_undoing(&self, profile: &str, adapter: &str) -> Option<&Slot> {
+        self.slot_named(adapter)
+            .filter(|slot| slot.serves(profile, "UNDO").is_some())
+    }
+
     /// The contract recovery may rely on: the narrower of the frozen and the current one.
     pub(crate) fn contract_for(&self, act: &Act, frozen: &Frozen) -> Contract {
         let current = self
@@ -510,60 +508,6 @@ impl Engine {
         asked
             .unwrap_or(self.config.default_wait)
             .min(self.config.max_wait)
-    }
-}
-
-impl Slot {
-    fn new(adapter: Arc<dyn Adapter>, house: Arc<Semaphore>) -> Slot {
-        let description = adapter.describe();
-        let places = usize::try_from(description.concurrency.max(1)).unwrap_or(1);
-        Slot {
-            adapter,
-            description,
-            places: Arc::new(Semaphore::new(places)),
-            house,
-            trouble: Mutex::new(None),
-        }
-    }
-
-    fn serves(&self, profile: &str, ask: &str) -> Option<&Served> {
-        self.description
-            .serves
-            .iter()
-            .find(|s| s.profile == profile && s.ask == ask)
-    }
-
-    fn status(&self) -> AdapterStatus {
-        AdapterStatus {
-            description: self.description.clone(),
-            trouble: lock(&self.trouble).clone(),
-        }
-    }
-
-    /// Remembers whether the counterparty answered the last time it was asked.
-    pub(crate) fn heard(&self, trouble: Option<String>) {
-        *lock(&self.trouble) = trouble;
-    }
-
-    /// A place at this adapter, or BUSY when none comes free in time.
-    pub(crate) async fn place(&self) -> Result<Place, Refusal> {
-        let waiting = tokio::time::timeout(PLACE_WAIT, self.place_for_claimed()).await;
-        waiting.ok().flatten().ok_or_else(|| {
-            let text = format!(
-                "{} has as many acts under way as it takes; try again",
-                self.description.name
-            );
-            Refusal::new(Reason::Busy, text).retry_after(1)
-        })
-    }
-
-    /// A place for an act that is already claimed: it waits as long as it takes.
-    pub(crate) async fn place_for_claimed(&self) -> Option<Place> {
-        // The adapter's own first: who waits for a slow bank takes no place of the house meanwhile.
-        Some(Place {
-            _at_adapter: Arc::clone(&self.places).acquire_owned().await.ok()?,
-            _in_house: Arc::clone(&self.house).acquire_owned().await.ok()?,
-        })
     }
 }
 
@@ -621,7 +565,8 @@ fn check(parts: &Parts) -> Result<(), StartError> {
     let mut served: HashMap<(String, String), String> = HashMap::new();
     for adapter in &parts.adapters {
         let description = adapter.describe();
-        for s in &description.serves {
+        // Each takes back what it did itself.
+        for s in description.serves.iter().filter(|s| s.ask != "UNDO") {
             let pair = (s.profile.clone(), s.ask.clone());
             if let Some(other) = served.insert(pair, description.name.clone()) {
                 let text = format!(

@@ -10,8 +10,9 @@ use wilco_core::write::Taken;
 use wilco_core::{Act, ActId, Durable, Reason, Refusal, Stage, Verdict, Written};
 
 use crate::commit::news_of;
-use crate::engine::{Engine, Place, StoreClock};
+use crate::engine::{Engine, StoreClock};
 use crate::running::InFlight;
+use crate::slot::Place;
 
 /// The longest pause between two tries to write an outcome while the store does not take it.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -218,5 +219,6 @@ pub(crate) fn executed(report: Report) -> Executed {
         values: report.values,
         receipt: report.receipt,
         status: report.status,
+        provisional: report.provisional,
     }
 }

@@ -20,6 +20,7 @@ mod recover;
 mod release;
 mod running;
 mod settle;
+mod slot;
 mod view;
 mod watch;
 

@@ -15,7 +15,7 @@ mod resolve;
 mod state;
 
 use context::{Context, context};
-use resolve::{Refused, exec_slots, resolve};
+use resolve::{Refused, Resolution, resolve};
 use state::store;
 
 /// How often a prepare looks again after losing a race before it answers BUSY.
@@ -242,14 +242,14 @@ async fn attempt(
         Context::Go(context) => context,
     };
     act.undo_of = context.undone.as_ref().map(|u| u.act_id);
-    let resolved = match resolve(engine, &act, context.undone).await? {
-        Ok(resolved) => resolved,
+    let resolution = match resolve(engine, &act, context.undone).await? {
+        Ok(resolution) => resolution,
         Err(Refused { why, text }) => {
             return refuse(engine, caller, act, expect, why, &text, false, race).await;
         }
     };
     wilco_failpoint::reach!("prepare.resolved");
-    store(engine, caller, act, expect, resolved, context.supersedes, race).await
+    store(engine, caller, act, expect, resolution, context.supersedes, race).await
 }
 
 /// The refusal of a message id that another line of the thread has.

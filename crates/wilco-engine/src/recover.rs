@@ -255,7 +255,7 @@ async fn send_again(engine: &Arc<Engine>, act: Act, from: &Bearer, in_hand: InFl
     Ok(())
 }
 
-/// Asks the counterparty once more about an act that was closed because nobody found it.
+/// Asks the counterparty again about an act that was closed because nobody found it, or by a report that is not final.
 async fn audit(engine: &Arc<Engine>, act: Act) -> Result<(), Refusal> {
     let Some((offer, claim)) = act.closed().and_then(|c| c.offer.as_ref().zip(c.claim.as_ref())) else {
         return Ok(());
@@ -268,10 +268,10 @@ async fn audit(engine: &Arc<Engine>, act: Act) -> Result<(), Refusal> {
         return record(engine, act.act_id, &news, &from).await.map(drop);
     }
     let contract = engine.contract_for(&act, &offer.frozen);
-    let (before, answered) = (act.clone(), matches!(news, News::LookupAbsent { .. }));
+    let before = act.clone();
     engine
         .write(move |now| {
-            Ok(wilco_core::settle::audited(&before, &contract, answered, now)
+            Ok(wilco_core::settle::audited(&before, &news, &contract, now)
                 .into_iter()
                 .collect())
         })

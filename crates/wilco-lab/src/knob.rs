@@ -93,7 +93,12 @@ impl Knob {
         match counterparty {
             Counterparty::Bank => {
                 let endpoint = word("endpoint", endpoint, &Endpoint::ALL, Endpoint::word)?;
-                word("fault", fault, &Fault::ALL, Fault::word).map(|fault| Self::Bank(endpoint, fault))
+                let fault = word("fault", fault, &Fault::ALL, Fault::word)?;
+                if fault == Fault::RejectLater && endpoint != Endpoint::payments(endpoint.kind()) {
+                    let problem = "reject-later is for payments, not for their consents";
+                    return Err(FaultProblem::new("fault", problem));
+                }
+                Ok(Self::Bank(endpoint, fault))
             }
             Counterparty::Vendors => {
                 word("fault", fault, &VendorFault::ALL, VendorFault::word).map(Self::Vendors)
@@ -342,6 +347,10 @@ mod tests {
             (
                 "git:lock",
                 "fault: must be one of drop-before, drop-after-accept, refuse, slow",
+            ),
+            (
+                "bank/domestic-payment-consents:reject-later",
+                "fault: reject-later is for payments",
             ),
             ("git:refuse:0", "times: must be a whole number from 1 to 100"),
             ("git:refuse:101", "times: must be a whole number from 1 to 100"),

@@ -1,6 +1,6 @@
 //! Counterparties to practise on: a bank that is not one, a vendor table, a mail drop, a git remote and a release folder.
 //!
-//! The bank speaks UK Open Banking payment initiation 3.1 over HTTP and keeps a double-entry book of its own; the others
+//! The bank speaks UK Open Banking payment initiation 3.1 and 4.0 over HTTP and keeps a double-entry book of its own; the others
 //! are what they are elsewhere: a SQLite file, an SMTP server, a bare repository, a folder. They exist so that a newcomer
 //! needs none of the real ones, and so that tests have a judge who shares nothing with the daemon: what the daemon *did*
 //! is what stands in each counterparty's own record.
@@ -58,6 +58,7 @@ pub use git::{GIT_FOLDER, GIT_RECORD, GIT_REPOSITORY};
 pub use http::{NOTICE, NOTICE_HEADER};
 pub use knob::{Counterparty, FaultProblem, FaultSpec};
 pub use mail::{MAIL_FOLDER, MAIL_RECORD, MailOptions, Record as MailRecord};
+pub use obie::signature::Signing;
 pub use releases::{ARTEFACTS_FOLDER, LIVE_FOLDER, RELEASES_FOLDER, TARGET};
 pub use seed::{OwnAccount, Payee, World};
 pub use vendors::VENDORS_FILE;
@@ -71,6 +72,7 @@ use fault::FaultBoard;
 use git::GitRemote;
 use listen::{DropSwitch, LabListener};
 use mail::MailDrop;
+use obie::signature::Known;
 use releases::Releases;
 use vendors::Vendors;
 
@@ -95,6 +97,8 @@ pub struct LabOptions {
     pub settle_after_s: u64,
     /// The bearer token that clients must send.
     pub token: String,
+    /// Whose message signatures to ask for; none asks for no signature. Needs the feature `jws`.
+    pub signing: Option<Signing>,
     /// What a new book and a new vendor table start with; existing ones are left as they are.
     pub world: World,
     /// Whether there is a vendor table.
@@ -119,6 +123,7 @@ impl LabOptions {
             manual: false,
             settle_after_s: 0,
             token: DEFAULT_TOKEN.into(),
+            signing: None,
             world: World::default(),
             vendors: false,
             mail: None,
@@ -237,6 +242,7 @@ pub struct Lab {
 /// Opens every counterparty, binds, and serves in the background; returns once requests are answered.
 pub async fn start(options: LabOptions) -> Result<Lab, LabError> {
     check(&options)?;
+    let signing = signing(options.signing.clone())?;
     let (tcp, addr) = bind(options.listen).await?;
     let mail_tcp = match &options.mail {
         Some(mail) => Some((bind(mail.listen).await?.0, mail.clone())),
@@ -255,6 +261,7 @@ pub async fn start(options: LabOptions) -> Result<Lab, LabError> {
         token: options.token.clone(),
         manual: options.manual,
         settle_after_s: options.settle_after_s,
+        signing,
         addr,
         stopping: stopping.clone(),
     });
@@ -460,6 +467,30 @@ async fn open_releases(options: &LabOptions) -> Result<Option<Releases>, LabErro
         path: options.data.join(RELEASES_FOLDER),
         source,
     })
+}
+
+/// The signer's key, read.
+fn signing(wanted: Option<Signing>) -> Result<Option<Known>, LabError> {
+    let Some(wanted) = wanted else { return Ok(None) };
+    #[cfg(feature = "jws")]
+    return match obie::signature::RingKey::from_pem(&wanted.public_key) {
+        Some(key) => Ok(Some(Known {
+            signing: wanted,
+            key: Box::new(key),
+        })),
+        None => Err(LabError::Option {
+            option: "signing.public_key",
+            problem: "must be an RSA public key in PEM, from BEGIN PUBLIC KEY to END PUBLIC KEY",
+        }),
+    };
+    #[cfg(not(feature = "jws"))]
+    {
+        drop(wanted);
+        Err(LabError::Option {
+            option: "signing",
+            problem: "needs a build with the feature `jws` of the crate wilco-lab",
+        })
+    }
 }
 
 fn check(options: &LabOptions) -> Result<(), LabError> {

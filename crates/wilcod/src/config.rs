@@ -91,6 +91,8 @@ pub struct Recovery {
     pub takeover_after_s: u32,
     /// Milliseconds between two looks at an act somebody waits for, in case another daemon writes it.
     pub poll_interval_ms: u32,
+    /// Milliseconds between two questions to a counterparty how it does, while it answers.
+    pub health_interval_ms: u32,
 }
 
 /// `[store]`: where acts are kept. Without a database's URL, in the data folder.
@@ -184,6 +186,7 @@ impl Default for Recovery {
             lookups_before_escalation: 10,
             takeover_after_s: 60,
             poll_interval_ms: 500,
+            health_interval_ms: 10_000,
         }
     }
 }
@@ -422,6 +425,12 @@ impl Config {
             10,
             60_000,
         );
+        between(
+            "recovery.health_interval_ms",
+            self.recovery.health_interval_ms,
+            100,
+            3_600_000,
+        );
         between("store.connections_max", self.store.connections_max, 2, 1_000);
         between(
             "store.statement_timeout_ms",
@@ -474,6 +483,7 @@ impl Config {
             sole_owner,
             house,
             takeover_allowance: seconds(self.recovery.takeover_after_s),
+            health_interval: millis(self.recovery.health_interval_ms),
             poll_interval: millis(self.recovery.poll_interval_ms),
             orphan,
         }
@@ -517,7 +527,7 @@ mod tests {
         }
         assert_eq!(
             ["server", "acts", "recovery", "store", "lab"].map(|t| names(t).len()),
-            [6, 6, 6, 4, 4],
+            [6, 6, 7, 4, 4],
             "a new setting belongs into the file as well"
         );
     }

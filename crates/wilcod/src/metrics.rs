@@ -35,11 +35,13 @@ pub enum Verb {
     ListActs,
     /// A thread.
     GetThread,
+    /// The adapters.
+    ListAdapters,
 }
 
 impl Verb {
     /// Every verb.
-    pub const ALL: [Verb; 9] = [
+    pub const ALL: [Verb; 10] = [
         Verb::Prepare,
         Verb::Commit,
         Verb::Cancel,
@@ -49,6 +51,7 @@ impl Verb {
         Verb::GetAct,
         Verb::ListActs,
         Verb::GetThread,
+        Verb::ListAdapters,
     ];
 
     /// The word in logs and figures.
@@ -64,6 +67,7 @@ impl Verb {
             Verb::GetAct => "get_act",
             Verb::ListActs => "list_acts",
             Verb::GetThread => "get_thread",
+            Verb::ListAdapters => "list_adapters",
         }
     }
 
@@ -284,7 +288,7 @@ pub async fn text(app: &App) -> String {
 
     page.family("wilco_adapter_up", "gauge", "1 while the counterparty answers.");
     for adapter in app.engine.adapters() {
-        let up = u64::from(adapter.trouble.is_none());
+        let up = u64::from(!adapter.down);
         page.sample("wilco_adapter_up", &[("adapter", &adapter.description.name)], up);
     }
     page.0

@@ -3,6 +3,7 @@
 //! Here a request of the wire becomes one of the engine, and its answer one of the wire. Every field is looked at
 //! before the engine is asked.
 
+mod adapters;
 mod operator;
 
 use std::time::Duration;
@@ -16,6 +17,7 @@ use wilco_store::Filter;
 use crate::app::{App, Seen};
 use crate::metrics::Verb;
 
+pub use adapters::list_adapters;
 pub use operator::{purge, release, settle};
 
 /// The longest thread name, in bytes.

@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex};
 use adapter_bank::{BankAdapter, BankConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use wilco_adapter::kit;
 use wilco_adapter::{Adapter, Job, Outcome, Permit};
 use wilco_core::frozen::Request;
 use wilco_core::{Clock, Frozen, Resolved, Timestamp};
 
-use crate::support::{Folder, Still, freeze, pay, permit};
+use crate::support::{Folder, pay, permit, still};
 
 const BODY: &str = r#"{"Data":{"ConsentId":"c-1"}}"#;
 
@@ -66,7 +67,7 @@ impl Strange {
             connections,
             heard,
             _folder: folder,
-            bank: BankAdapter::new(&config, Still::new()).unwrap_or_else(|e| panic!("{e}")),
+            bank: BankAdapter::new(&config, still()).unwrap_or_else(|e| panic!("{e}")),
         }
     }
 
@@ -85,13 +86,13 @@ impl Strange {
             authorise_at: None,
             notes: Vec::new(),
         };
-        freeze(job, resolved, &self.bank.describe().serves[0])
+        kit::frozen_of(job, resolved, &self.bank.describe())
     }
 
     async fn execute(&self) -> Outcome {
         let job = pay();
         let frozen = self.frozen(&job);
-        let permit = permit(&job, &frozen, Still::new());
+        let permit = permit(&job, &frozen, still());
         self.bank.execute(permit, &frozen).await
     }
 }

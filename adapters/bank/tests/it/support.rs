@@ -2,36 +2,23 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use adapter_bank::{BankAdapter, BankConfig};
 use serde_json::{Value, json};
-use wilco_adapter::{Adapter, Job, Outcome, Permit, ResolveError};
-use wilco_core::act::{Execution, Handoff, Progress};
-use wilco_core::{Act, ActId, Claim, Clock, Durable, Frozen, Offer, Resolved, Stage, Timestamp};
+use wilco_adapter::kit::{self, Still};
+use wilco_adapter::{Adapter, Job, Outcome, ResolveError};
+use wilco_core::{Frozen, Resolved, Timestamp};
 use wilco_lab::{Lab, LabOptions};
+
+pub use wilco_adapter::kit::permit;
 
 pub const MARLOW: &str = "40-12-88/61102938";
 pub const SLIPPED: &str = "40-12-88/61102983";
 
-/// Time that moves only when a test moves it. The lab has its own.
-pub struct Still(pub AtomicI64);
-
-impl Still {
-    pub fn new() -> Arc<Still> {
-        let start = Timestamp::from_rw1("20261002T0900Z").map_or(0, |t| t.0);
-        Arc::new(Still(AtomicI64::new(start)))
-    }
-
-    pub fn pass(&self, seconds: i64) {
-        self.0.fetch_add(seconds * 1_000_000, Ordering::SeqCst);
-    }
-}
-
-impl Clock for Still {
-    fn now(&self) -> Timestamp {
-        Timestamp(self.0.load(Ordering::SeqCst))
-    }
+/// Where every test's clock stands at first. The lab has its own.
+pub fn still() -> Arc<Still> {
+    Still::at(Timestamp::from_rw1("20261002T0900Z").unwrap_or_default())
 }
 
 /// A folder of one's own, removed at the end.
@@ -85,7 +72,7 @@ impl Scene {
             .unwrap_or_else(|e| panic!("{e}"))
             .point_at_lab(&lab.url());
         bank(&mut config);
-        let clock = Still::new();
+        let clock = still();
         Scene {
             lab,
             bank: adapter(&config, &clock),
@@ -148,14 +135,36 @@ impl Scene {
             .unwrap_or_else(|| panic!("a book: {book}"))
     }
 
+    /// Every order in the lab's book, paid at once or standing for its day.
+    pub async fn orders(&self) -> Vec<Value> {
+        let book = self.get("/lab/book").await;
+        let list = |name: &str| book[name].as_array().cloned();
+        let mut orders = list("payments").unwrap_or_else(|| panic!("a book: {book}"));
+        orders.extend(list("scheduled").unwrap_or_else(|| panic!("a book: {book}")));
+        orders
+    }
+
+    /// The balance of an account, as the book has it; none if it was never opened.
+    pub async fn balance(&self, account: &str) -> Option<String> {
+        let book = self.get("/lab/book").await;
+        let accounts = book["accounts"].as_array().cloned().unwrap_or_default();
+        let found = accounts.iter().find(|line| line["account"] == account)?;
+        found["balance"].as_str().map(str::to_owned)
+    }
+
+    /// Moves the lab's clock ahead. Ours stays.
+    pub async fn days_pass(&self, days: u64) {
+        self.post("/lab/clock", json!({ "advance_s": days * 86_400 }))
+            .await;
+    }
+
     pub async fn resolve(&self, job: &Job) -> Result<Resolved, ResolveError> {
         self.bank.resolve(job).await
     }
 
     pub async fn prepare(&self, job: &Job) -> Frozen {
         let resolved = self.resolve(job).await.unwrap_or_else(|e| panic!("{e}"));
-        let description = self.bank.describe();
-        freeze(job, resolved, &description.serves[0])
+        kit::frozen_of(job, resolved, &self.bank.describe())
     }
 
     pub async fn execute(&self, job: &Job, frozen: &Frozen) -> Outcome {
@@ -190,11 +199,9 @@ pub fn pairs(slots: &[(&str, &str)]) -> Vec<(String, String)> {
 
 /// The seed's payment, as a job with an id of its own.
 pub fn pay() -> Job {
-    let mut random = [0; 10];
-    random[2..].copy_from_slice(&next().to_be_bytes());
     let now = Timestamp::from_rw1("20261002T0900Z").unwrap_or_default();
     Job {
-        act_id: ActId::new(now, random),
+        act_id: kit::act_id(now),
         attempt: 1,
         profile: "pay".to_owned(),
         ask: "PAY".to_owned(),
@@ -228,68 +235,4 @@ pub fn pay_with(slot: &str, value: &str) -> Job {
         }
     }
     job
-}
-
-pub fn freeze(job: &Job, resolved: Resolved, served: &wilco_adapter::Served) -> Frozen {
-    Frozen {
-        adapter: "bank".to_owned(),
-        values: resolved.values,
-        extra: resolved.extra,
-        carried: served.carried.clone(),
-        request: resolved.request,
-        placed: resolved.placed,
-        authorise_at: resolved.authorise_at,
-        profile_digest: String::new(),
-        contract: served.contract.clone(),
-        not_after: job.now.plus_seconds(3_600),
-    }
-}
-
-/// A permit as a durable claim yields it.
-pub fn permit(job: &Job, frozen: &Frozen, clock: Arc<dyn Clock>) -> Permit {
-    let offer = Offer {
-        attempt: 1,
-        rb_id: "payer-101".to_owned(),
-        statement: String::new(),
-        statement_sha256: String::new(),
-        expires_at: frozen.not_after,
-        frozen: frozen.clone(),
-        problems: Vec::new(),
-        notes: Vec::new(),
-    };
-    let claim = Claim {
-        owner: "test".to_owned(),
-        epoch: 1,
-        claimed_at: job.now,
-        deadline: frozen.not_after,
-        not_after: frozen.not_after,
-    };
-    let act = Act {
-        act_id: job.act_id,
-        version: 2,
-        thread: "scheduler".to_owned(),
-        handoff: Handoff::default(),
-        principal: "scheduler".to_owned(),
-        created_at: job.now,
-        updated_at: job.now,
-        seq: 2,
-        head: String::new(),
-        lines: 1,
-        long_ids: false,
-        attempt: 1,
-        tokens: Vec::new(),
-        limit: frozen.not_after,
-        undo_of: None,
-        likeness: None,
-        waiting: Vec::new(),
-        released_by: None,
-        stage: Stage::Executing(Execution {
-            offer,
-            confirmation: String::new(),
-            claim,
-            progress: Progress::default(),
-        }),
-    };
-    let durable = Durable::attest(std::slice::from_ref(&act));
-    Permit::from_claim(&act, &durable, clock).unwrap_or_else(|| panic!("a claimed act yields a permit"))
 }

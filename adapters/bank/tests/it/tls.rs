@@ -15,7 +15,7 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use wilco_adapter::Adapter;
 
-use crate::support::{Folder, Still};
+use crate::support::{Folder, still};
 
 fn file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -74,7 +74,7 @@ async fn only_the_operators_authority_vouches_for_the_bank() {
              token_file = {token:?}\n{files}"
         );
         let config = BankConfig::from_toml(&table).unwrap_or_else(|e| panic!("{e}"));
-        let bank = BankAdapter::new(&config, Still::new()).map_err(|e| e.to_string())?;
+        let bank = BankAdapter::new(&config, still()).map_err(|e| e.to_string())?;
         bank.health().await
     };
     let ca = format!("ca_file = {:?}\n", file("ca.pem"));

@@ -227,7 +227,14 @@ fn execution(checked: &mut Checked, vocabulary: &Profile, ho: &Message<'_>, rb: 
         checked.note(Problem::new(Code::NoExecSlots, text).slot("ask").got(ask));
         return;
     };
-    for key in slots {
+    // What an UNDO reverses has slots of its own. Which act that is, the lines do not say; but what the sender named of it
+    // must be what would be done.
+    let of_reversed = (ask == "UNDO").then(|| vocabulary.undo_slots());
+    let named = of_reversed
+        .into_iter()
+        .flatten()
+        .filter(|key| !slots.contains(key) && ho.get(key).is_some());
+    for key in slots.iter().chain(named) {
         match (ho.get(key), rb.get(key)) {
             (want, None) => {
                 let text =

@@ -70,6 +70,7 @@ struct Draft {
     kinds: Vec<(String, Vec<String>, Vec<String>)>,
     agents: Vec<String>,
     exec: Vec<(String, Vec<String>)>,
+    undo: Vec<(String, Vec<String>)>,
     likeness: Vec<(String, Likeness)>,
     tail_max: usize,
     core_asks: Vec<String>,
@@ -108,6 +109,7 @@ const PROFILE_KEYS: &[&str] = &[
     "asks_used",
     "translation",
     "exec",
+    "undo",
     "likeness",
 ];
 
@@ -208,6 +210,7 @@ impl Draft {
             kinds,
             agents: Vec::new(),
             exec: Vec::new(),
+            undo: Vec::new(),
             likeness: Vec::new(),
             tail_max,
             core_asks,
@@ -248,6 +251,10 @@ impl Draft {
         for (ask, slots) in file.object("exec")? {
             self.exec
                 .push((ask.clone(), file.strings(&format!("exec.{ask}"), Some(slots))?));
+        }
+        for (ask, slots) in file.object("undo")? {
+            self.undo
+                .push((ask.clone(), file.strings(&format!("undo.{ask}"), Some(slots))?));
         }
         for (ask, entry) in file.object("likeness")? {
             self.likeness.push((ask.clone(), likeness(&file, ask, entry)?));
@@ -324,7 +331,7 @@ impl Draft {
         Ok(())
     }
 
-    /// `exec` and `likeness` speak only of asks and slots that exist.
+    /// `exec`, `undo` and `likeness` speak only of asks and slots that exist.
     fn check_asks(&self, file: &File<'_>) -> Result<(), ProfileError> {
         let asks = self
             .enums
@@ -334,7 +341,8 @@ impl Draft {
             .unwrap_or_default();
         let exec = self.exec.iter().map(|(ask, slots)| ("exec", ask, slots));
         let likeness = self.likeness.iter().map(|(ask, l)| ("likeness", ask, &l.slots));
-        for (field, ask, slots) in exec.chain(likeness) {
+        let undo = self.undo.iter().map(|(ask, slots)| ("undo", ask, slots));
+        for (field, ask, slots) in exec.chain(undo).chain(likeness) {
             let field = format!("{field}.{ask}");
             if !asks.iter().any(|(code, _)| code == ask) {
                 return Err(file.rule(&field, "no such ask in this profile or the core"));
@@ -444,6 +452,7 @@ impl Draft {
             is_core: self.is_core,
             agents: (!self.agents.is_empty()).then_some(self.agents),
             exec: self.exec,
+            undo: self.undo,
             likeness: self.likeness,
             tail_max: self.tail_max,
             core_asks: self.core_asks,

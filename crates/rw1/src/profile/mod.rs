@@ -126,6 +126,7 @@ pub struct Profile {
     kinds: Vec<KindDef>,
     agents: Option<Vec<String>>,
     exec: Vec<(String, Vec<String>)>,
+    undo: Vec<(String, Vec<String>)>,
     likeness: Vec<(String, Likeness)>,
     ask_enum: usize,
     answers: Option<usize>,
@@ -159,6 +160,20 @@ impl Profile {
             .iter()
             .find(|(a, _)| a == ask)
             .map(|(_, slots)| slots.as_slice())
+    }
+
+    /// The execution slots of an `UNDO` that reverses an act of this ask: those of the `UNDO` ([`Profile::exec`]), which
+    /// every reversal has, and its own. `None` where the profile does not tell reversals apart.
+    pub fn undo(&self, reversed: &str) -> Option<&[String]> {
+        self.undo
+            .iter()
+            .find(|(a, _)| a == reversed)
+            .map(|(_, slots)| slots.as_slice())
+    }
+
+    /// Every slot that a reversal may have besides those of the `UNDO`, some of them more than once.
+    pub(crate) fn undo_slots(&self) -> impl Iterator<Item = &String> {
+        self.undo.iter().flat_map(|(_, slots)| slots)
     }
 
     /// What makes two acts of this ask likely to be one, where the profile says so.

@@ -54,6 +54,8 @@ pub enum Command {
     Show(Show),
     /// The lines of a thread, and what the thread check says of them.
     Thread(Thread),
+    /// The adapters: what each serves, what its counterparty promises, and whether it answers.
+    Adapters(Adapters),
     /// Say how an act in doubt ended, after looking.
     Settle(Settle),
     /// Let a handoff go on that is held because a likely twin stands; its sender still confirms it.
@@ -70,6 +72,7 @@ impl Command {
             Command::Acts(_)
             | Command::Show(_)
             | Command::Thread(_)
+            | Command::Adapters(_)
             | Command::Settle(_)
             | Command::Release(_)
             | Command::Purge(_) => "duty",
@@ -188,6 +191,13 @@ pub struct Settle {
     /// You made sure that every process that could still send it is gone (the machine is off, say).
     #[arg(long)]
     pub owner_dead: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Adapters {
+    /// Only this one, with its whole contract.
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
 }
 
 #[derive(Debug, Args)]

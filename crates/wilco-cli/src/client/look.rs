@@ -1,13 +1,13 @@
-//! What only looks: acts, show, thread.
+//! What only looks: acts, show, thread, adapters.
 
 use std::process::ExitCode;
 
 use wilco_api::v1::{self, State};
 
-use super::args::{Acts, Show, Thread};
+use super::args::{Acts, Adapters, Show, Thread};
 use super::connect::Daemon;
 use super::problem::Problem;
-use super::{say, say_json, send, show};
+use super::{adapters, say, say_json, send, show};
 
 /// What waits for somebody or something.
 const PENDING: [State; 5] = [
@@ -116,4 +116,30 @@ pub async fn thread(daemon: &Daemon, args: &Thread, json: bool) -> Result<ExitCo
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// `wilco adapters`: 1 where the one that is named is not configured.
+pub async fn adapters(daemon: &Daemon, args: &Adapters, json: bool) -> Result<ExitCode, Problem> {
+    let request = v1::ListAdaptersRequest {};
+    let answer = daemon.executor().list_adapters(daemon.signed(request)).await;
+    let mut reply = answer.map_err(|status| Problem::refused(&status))?.into_inner();
+    if let Some(name) = &args.name {
+        let names: Vec<String> = reply.adapters.iter().map(|a| a.name.clone()).collect();
+        reply.adapters.retain(|a| a.name == *name);
+        if reply.adapters.is_empty() {
+            let there = names.join(", ");
+            return Err(Problem::new(format!(
+                "no adapter {name} is configured; there are: {there}"
+            )));
+        }
+    }
+    if json {
+        say_json(&reply)?;
+    } else {
+        say(&match (&args.name, reply.adapters.first()) {
+            (Some(_), Some(adapter)) => adapters::one(adapter),
+            _ => adapters::list(&reply),
+        });
+    }
+    Ok(ExitCode::SUCCESS)
 }

@@ -3,6 +3,7 @@
 //! Each verb asks the daemon over gRPC and shows the answer, as text for people or, with `--json`, as the JSON API
 //! gives it. Exit codes: 0 as wished, 1 refused or not as wished, 2 a wrong command line.
 
+mod adapters;
 mod args;
 mod connect;
 mod look;
@@ -64,6 +65,7 @@ async fn run(cli: &Cli) -> Result<ExitCode, Problem> {
         Command::Acts(args) => look::acts(&daemon, args, cli.json).await,
         Command::Show(args) => look::show(&daemon, args, cli.json).await,
         Command::Thread(args) => look::thread(&daemon, args, cli.json).await,
+        Command::Adapters(args) => look::adapters(&daemon, args, cli.json).await,
     }
 }
 

@@ -1,7 +1,9 @@
-//! A close that was concluded from lookups is looked at again for about a day.
+//! Closes that are looked at again: one that was concluded from lookups, for about a day; one that the counterparty may still
+//! reject, until it is final.
 
-use super::Pace;
+use super::{News, Pace};
 use crate::act::Audit;
+use crate::journal::{Entry, OURSELVES};
 use crate::write::{Change, Expect};
 use crate::{Act, Contract, Stage, Timestamp};
 
@@ -20,22 +22,41 @@ pub(super) fn first(contract: &Contract, pace: Pace, now: Timestamp) -> Audit {
     }
 }
 
-/// The write after a failed act was looked at again and nothing new was found; `None` where it is not under audit. A
-/// look that was not `answered` does not count, and is made again for a month.
-/// News that it stands at the counterparty after all is [`super::evidence`], not this.
+/// The write after a close was looked at again and nothing was heard against it; `None` where it is not under audit. A
+/// look that was not answered does not count; none is made after a month.
+/// News that contradicts the close is [`super::evidence`], not this.
 #[must_use]
-pub fn audited(act: &Act, contract: &Contract, answered: bool, now: Timestamp) -> Option<Change> {
+pub fn audited(act: &Act, news: &News, contract: &Contract, now: Timestamp) -> Option<Change> {
     let mut next = act.clone();
-    let Stage::Failed(closed) = &mut next.stage else {
-        return None;
+    let (closed, answered, most) = match &mut next.stage {
+        Stage::Failed(closed) => (closed, matches!(news, News::LookupAbsent { .. }), MOST_AUDITS),
+        // As long as it is not final, however often it was looked at.
+        Stage::Done(closed) => (closed, matches!(news, News::Executed(_)), u32::MAX),
+        _ => return None,
     };
-    let looks = closed.audit?.looks + u32::from(answered);
+    let looks = closed.audit?.looks.saturating_add(u32::from(answered));
+    let mut entries = Vec::new();
+    let settled = match news {
+        News::Executed(executed) if !executed.provisional => Some(executed),
+        _ => None,
+    };
+    if let Some(executed) = settled {
+        closed
+            .notes
+            .push(format!("final at the counterparty ({})", executed.status));
+        entries.push(Entry::event("final", news.detail(), OURSELVES));
+    }
     let pause_s = i64::from(contract.settle_window_s)
         .max(1)
         .saturating_mul(1 << looks.min(16))
         .min(LONGEST_AUDIT_PAUSE_S);
     let given_up = now >= closed.closed_at.plus_seconds(LONGEST_AUDIT_S);
-    closed.audit = (looks < MOST_AUDITS && !given_up).then(|| Audit {
+    if given_up && settled.is_none() && matches!(news, News::Executed(_)) {
+        closed
+            .notes
+            .push("the counterparty did not say within a month that it is final".to_owned());
+    }
+    closed.audit = (looks < most && !given_up && settled.is_none()).then(|| Audit {
         next_at: now.plus_seconds(pause_s),
         looks,
     });
@@ -43,6 +64,6 @@ pub fn audited(act: &Act, contract: &Contract, answered: bool, now: Timestamp) -
         unless_twin: None,
         expect: Expect::Version(act.version),
         act: next,
-        entries: Vec::new(),
+        entries,
     })
 }

@@ -31,6 +31,7 @@ fn shown() -> Executed {
         values: values.map(|(k, v)| (k.to_owned(), v.to_owned())).to_vec(),
         receipt: Some("bank-1".into()),
         status: "AcceptedSettlementCompleted".into(),
+        provisional: false,
     }
 }
 
@@ -923,7 +924,7 @@ fn a_close_concluded_from_lookups_is_looked_at_again_and_contradicted_by_what_tu
     assert_eq!(failed.state(), State::Failed);
     let due = failed.due_at().expect("looked at again");
     assert!(due > at(81));
-    let looked = audited(&failed, &a_contract(), true, due)
+    let looked = audited(&failed, &nothing(due), &a_contract(), due)
         .expect("under audit")
         .act;
     assert!(looked.due_at().is_some_and(|next| next > due), "later and later");
@@ -947,7 +948,9 @@ fn a_close_concluded_from_lookups_is_looked_at_again_and_contradicted_by_what_tu
     let mut act = looked;
     for _ in 0..20 {
         let Some(due) = act.due_at() else { break };
-        act = audited(&act, &a_contract(), true, due).expect("under audit").act;
+        act = audited(&act, &nothing(due), &a_contract(), due)
+            .expect("under audit")
+            .act;
     }
     assert_eq!(act.due_at(), None, "an audit ends");
 }
@@ -1031,13 +1034,88 @@ fn a_look_again_that_nobody_answers_does_not_count() {
     let mut act = failed;
     for _ in 0..40 {
         let due = act.due_at().expect("looked at again");
-        act = audited(&act, &a_contract(), false, due).expect("under audit").act;
+        act = audited(&act, &unanswered(), &a_contract(), due)
+            .expect("under audit")
+            .act;
     }
     let looks = act.closed().and_then(|c| c.audit).map(|a| a.looks);
     assert_eq!(looks, Some(0));
     let month = at(81).plus_seconds(31 * 86_400);
-    let given_up = audited(&act, &a_contract(), false, month)
+    let given_up = audited(&act, &unanswered(), &a_contract(), month)
         .expect("under audit")
         .act;
     assert_eq!(given_up.due_at(), None, "but not for ever");
+}
+
+fn nothing(asked_at: Timestamp) -> News {
+    News::LookupAbsent {
+        asked_at,
+        text: "no trace".into(),
+    }
+}
+
+fn unanswered() -> News {
+    News::LookupUnknown("?".into())
+}
+
+// ---- what the counterparty may still reject
+
+fn provisional() -> News {
+    News::Executed(Executed {
+        provisional: true,
+        status: "AcceptedSettlementInProcess".into(),
+        ..shown()
+    })
+}
+
+#[test]
+fn what_may_still_be_rejected_is_done_and_looked_at_until_it_is_final() {
+    let mut act = apply(&an_executing_act(), &provisional(), 20);
+    assert_eq!(act.state(), State::Done);
+    let line = act.closed().expect("closed").line.clone();
+    // As long as it is not final; a look that nobody answers changes nothing.
+    for news in [provisional(), unanswered(), nothing(at(30)), provisional()] {
+        let due = act.due_at().expect("looked at again");
+        assert!(!contradicts(&act, &news, &mine()));
+        act = audited(&act, &news, &a_contract(), due).expect("under audit").act;
+        assert!(act.due_at().is_some_and(|next| next > due));
+    }
+    let due = act.due_at().expect("looked at again");
+    let change = audited(&act, &News::Executed(shown()), &a_contract(), due).expect("under audit");
+    assert_eq!(change.act.due_at(), None);
+    assert_eq!(change.entries.len(), 1, "the journal says that it is final");
+    let closed = closed_of(&change);
+    assert_eq!((closed.verdict, &closed.line), (Some(Verdict::Match), &line));
+    assert!(
+        closed.notes.iter().any(|n| n.starts_with("final")),
+        "{:?}",
+        closed.notes
+    );
+}
+
+#[test]
+fn a_later_rejection_marks_what_was_done() {
+    let act = apply(&an_executing_act(), &provisional(), 20);
+    let line = act.closed().expect("closed").line.clone();
+    let news = News::Refused("the payee's bank sent it back".into());
+    assert!(contradicts(&act, &news, &mine()));
+    let marked = evidence(&act, &news, &mine(), at(99));
+    let closed = closed_of(&marked);
+    assert_eq!(
+        (closed.verdict, &closed.line),
+        (Some(Verdict::Contradicted), &line)
+    );
+    assert!(
+        closed.notes.iter().any(|n| n.contains("sent it back")),
+        "{:?}",
+        closed.notes
+    );
+    assert_eq!(marked.act.due_at(), None);
+}
+
+#[test]
+fn what_is_final_is_not_looked_at_again() {
+    let act = apply(&an_executing_act(), &News::Executed(shown()), 20);
+    assert_eq!(act.due_at(), None);
+    assert!(audited(&act, &provisional(), &a_contract(), at(30)).is_none());
 }

@@ -89,6 +89,7 @@ async fn undone(
     let Stage::Done(Closed {
         line,
         line_id,
+        closed_at,
         offer: Some(offer),
         receipt,
         ..
@@ -105,13 +106,18 @@ async fn undone(
             target.handoff.profile
         ));
     }
-    let serves = engine
-        .slot_for(&act.handoff.profile, "UNDO")
-        .map(|(slot, _)| slot.description.name.as_str());
-    if serves != Some(offer.frozen.adapter.as_str()) {
+    let adapter = offer.frozen.adapter.as_str();
+    let now = engine.keeper.now();
+    if let Err((why, text)) = engine
+        .contract_for(&target, &offer.frozen)
+        .can_take_back(*closed_at, now)
+    {
+        return Ok(Err((why, format!("{dn} was done by {adapter}: {text}"))));
+    }
+    if engine.slot_undoing(&act.handoff.profile, adapter).is_none() {
         return Ok(Err((
             "NOCAP",
-            format!("{} cannot take back what it did", offer.frozen.adapter),
+            format!("{dn} was done by {adapter}, which cannot take it back"),
         )));
     }
     let other = engine
@@ -135,6 +141,7 @@ async fn undone(
     });
     Ok(Ok(Undone {
         act_id: target.act_id,
+        ask: target.handoff.ask.clone(),
         frozen: offer.frozen.clone(),
         executed: executed.unwrap_or_default(),
         receipt: receipt.clone(),

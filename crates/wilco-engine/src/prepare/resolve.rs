@@ -7,6 +7,15 @@ use wilco_core::{Act, Handoff, Reason, Refusal, Resolved};
 
 use crate::engine::Engine;
 
+/// What the adapter resolved.
+pub(super) struct Resolution {
+    pub(super) resolved: Resolved,
+    /// The adapter's name.
+    pub(super) adapter: String,
+    /// The execution slots it had to resolve.
+    pub(super) exec: Vec<String>,
+}
+
 /// What the adapter will not do.
 pub(super) struct Refused {
     pub(super) why: &'static str,
@@ -18,21 +27,33 @@ pub(super) async fn resolve(
     engine: &Arc<Engine>,
     act: &Act,
     undone: Option<Undone>,
-) -> Result<Result<Resolved, Refused>, Refusal> {
+) -> Result<Result<Resolution, Refused>, Refusal> {
     let handoff = &act.handoff;
-    let Some((slot, _)) = engine.slot_for(&handoff.profile, &handoff.ask) else {
+    let slot = match &undone {
+        // What an adapter did, it takes back itself.
+        Some(undone) => engine.slot_undoing(&handoff.profile, &undone.frozen.adapter),
+        None => engine
+            .slot_for(&handoff.profile, &handoff.ask)
+            .map(|(slot, _)| slot),
+    };
+    let Some(slot) = slot else {
         let text = format!(
             "no adapter here serves ask {} of profile {}",
             handoff.ask, handoff.profile
         );
         return Ok(Err(Refused { why: "NOCAP", text }));
     };
+    slot.is_up()?;
     let job = job(engine, act, undone);
     let _place = slot.place().await?;
     match slot.adapter.resolve(&job).await {
         Ok(resolved) => {
             slot.heard(None);
-            Ok(Ok(resolved))
+            Ok(Ok(Resolution {
+                resolved,
+                adapter: slot.description.name.clone(),
+                exec: job.exec,
+            }))
         }
         Err(ResolveError::Refused { why, text }) => Ok(Err(Refused { why, text })),
         Err(ResolveError::Passing(text)) => {
@@ -62,16 +83,17 @@ fn job(engine: &Engine, act: &Act, undo: Option<Undone>) -> Job {
         ask: handoff.ask.clone(),
         item: handoff.item.clone(),
         slots: slots.unwrap_or_default(),
-        exec: exec_slots(engine, handoff),
+        exec: exec_slots(engine, handoff, undo.as_ref()),
         undo,
         now: engine.keeper.now(),
     }
 }
 
-pub(super) fn exec_slots(engine: &Engine, handoff: &Handoff) -> Vec<String> {
-    let slots = engine
-        .profiles
-        .get(&handoff.profile)
-        .and_then(|p| p.exec(&handoff.ask));
+fn exec_slots(engine: &Engine, handoff: &Handoff, undo: Option<&Undone>) -> Vec<String> {
+    let profile = engine.profiles.get(&handoff.profile);
+    let slots = profile.and_then(|p| {
+        let of_reversed = undo.and_then(|undone| p.undo(&undone.ask));
+        of_reversed.or_else(|| p.exec(&handoff.ask))
+    });
     slots.map(<[String]>::to_vec).unwrap_or_default()
 }

@@ -6,9 +6,9 @@ use wilco_core::act::TokenRecord;
 use wilco_core::prepare as core;
 use wilco_core::twin;
 use wilco_core::write::Taken;
-use wilco_core::{Act, Expect, Reason, Refusal, Resolved, Stage, State, Timestamp, Written};
+use wilco_core::{Act, Expect, Reason, Refusal, Stage, State, Timestamp, Written};
 
-use super::{Race, answer, exec_slots, id_taken, not_again};
+use super::{Race, Resolution, answer, id_taken, not_again};
 use crate::api::{Caller, Prepared};
 use crate::engine::Engine;
 
@@ -18,19 +18,27 @@ pub(super) async fn store(
     caller: &Caller,
     act: Act,
     expect: Expect,
-    resolved: Resolved,
+    resolution: Resolution,
     supersedes: Option<Act>,
     race: &mut Race,
 ) -> Result<Option<Prepared>, Refusal> {
     let handoff = &act.handoff;
-    let (slot, served) = engine.slot_for(&handoff.profile, &handoff.ask).ok_or_else(|| {
-        Refusal::new(Reason::AdapterDown, "the adapter that resolved this is gone").retry_after(5)
-    })?;
+    let Resolution {
+        resolved,
+        adapter,
+        exec,
+    } = resolution;
+    let served = engine
+        .slot_named(&adapter)
+        .and_then(|slot| slot.serves(&handoff.profile, &handoff.ask))
+        .ok_or_else(|| {
+            Refusal::new(Reason::AdapterDown, "the adapter that resolved this is gone").retry_after(5)
+        })?;
     let notes = resolved.notes.clone();
     let frozen = core::freeze(
         resolved,
-        &exec_slots(engine, handoff),
-        &slot.description.name,
+        &exec,
+        &adapter,
         (&served.contract, &served.carried),
         engine.profiles.get(&handoff.profile).map_or("", |p| p.digest()),
         act.limit,

@@ -81,6 +81,10 @@ pub struct Bank {
     book: Arc<Book>,
     /// Acts for which `execute` was called.
     pub executes: Shared<ActId>,
+    /// Why it does not say how it does; `None` while it does.
+    pub down: Mutex<Option<&'static str>>,
+    /// Whether what it reports as done may still be rejected.
+    pub provisional: AtomicBool,
     /// Whether lookups without a script go unanswered.
     pub silent: AtomicBool,
     /// Lookups that were answered.
@@ -101,6 +105,8 @@ impl Bank {
             settle_window_s: 60,
             late_send: LateSend::Accepted,
             reversal: Reversal::NewAct,
+            reversal_until_s: None,
+            cut_off: String::new(),
             point_of_no_return: "the first byte".into(),
             not_found_means: "not there at the time".into(),
         };
@@ -140,6 +146,8 @@ impl Bank {
             sent,
             book,
             executes: Mutex::default(),
+            down: Mutex::default(),
+            provisional: AtomicBool::new(false),
             silent: AtomicBool::new(false),
             looked: Mutex::default(),
             asked: AtomicU32::new(0),
@@ -211,6 +219,7 @@ impl Bank {
             values: values.clone(),
             receipt: Some(format!("receipt-{act}")),
             status: "booked".into(),
+            provisional: self.provisional.load(Ordering::SeqCst),
         })
     }
 }
@@ -379,6 +388,9 @@ impl Adapter for Bank {
     }
 
     async fn health(&self) -> Result<(), String> {
-        Ok(())
+        match *locked(&self.down) {
+            Some(why) => Err(why.to_owned()),
+            None => Ok(()),
+        }
     }
 }

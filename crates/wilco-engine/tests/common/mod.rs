@@ -162,6 +162,7 @@ pub fn config() -> Config {
         sole_owner: true,
         house: String::new(),
         takeover_allowance: Duration::from_secs(30),
+        health_interval: Duration::from_secs(10),
         poll_interval: Duration::from_millis(100),
         orphan: false,
     }

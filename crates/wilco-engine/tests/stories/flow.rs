@@ -519,6 +519,7 @@ async fn an_act_that_a_person_must_authorise_is_not_claimed_before() {
     let prepared = house.prepare(&ho(1)).await;
     *locked(&house.bank().ready) = Ready::Awaiting {
         link: Some("https://bank.example/authorise".into()),
+        text: "the account holder must authorise it".into(),
     };
     let waiting = house.try_commit(yes(&prepared, 2)).await.expect_err("awaiting");
     assert_eq!(waiting.reason, Reason::NotApproved);

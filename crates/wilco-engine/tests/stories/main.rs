@@ -5,6 +5,7 @@
 mod common;
 
 mod cancels;
+mod counterparties;
 mod doubt;
 mod flow;
 mod ids;

@@ -167,6 +167,25 @@ async fn where_the_counterparty_takes_nothing_back_an_undo_is_nocap() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_way_back_has_an_end() {
+    let plan = Plan::new();
+    locked(&plan.banks[0].contract).reversal_until_s = Some(60);
+    let house = plan.build().await;
+    let (_, dn) = done(&house, 1).await;
+    house.clock().advance(61);
+    let refused = house.prepare(&undo(5, &dn)).await;
+    let (code, text) = why(&refused.reply);
+    assert_eq!(code, "EXPIRED");
+    assert!(
+        text.contains("could be taken back until 2026-10-02T12:01"),
+        "{text}"
+    );
+    let (_, dn) = done(&house, 11).await;
+    house.clock().advance(59);
+    assert_eq!(house.prepare(&undo(15, &dn)).await.act.state(), State::Prepared);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_undo_that_came_too_late_to_be_stated_holds_no_place() {
     let house = house().await;
     let (_, dn) = done(&house, 1).await;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::{
     body::Bytes,
     extract::{Path, State, rejection::BytesRejection},
-    http::StatusCode,
+    http::{HeaderMap, StatusCode, header},
     response::{Html, IntoResponse, Response},
 };
 use serde_json::{Map, Value, json};
@@ -14,8 +14,9 @@ use serde_json::{Map, Value, json};
 use super::{escape, json_response, page};
 use crate::{
     bank::Bank,
-    book::{BookError, Holding, PaymentStatus, Refusal, RegisteredPayee},
+    book::{BookError, Consent, ConsentStatus, Holding, Named, Refusal, RegisteredPayee},
     names::{NameMatch, name_match},
+    obie::Version,
     values::AccountNo,
 };
 
@@ -180,24 +181,52 @@ pub async fn consent_page(
     State(bank): State<Arc<Bank>>,
     Path(id): Path<String>,
 ) -> Result<Html<String>, KnobError> {
-    let consent = bank.book.consent_get(&id).await?;
+    let consent = bank.book.consent_get(&id, None).await?;
+    Ok(consent_shown(&consent))
+}
+
+/// `POST /lab/consents/{id}/authorise`
+pub async fn consent_authorise(
+    State(bank): State<Arc<Bank>>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, KnobError> {
+    consent_answer(&bank, &id, true, &headers).await
+}
+
+/// `POST /lab/consents/{id}/reject`
+pub async fn consent_reject(
+    State(bank): State<Arc<Bank>>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, KnobError> {
+    consent_answer(&bank, &id, false, &headers).await
+}
+
+/// The account holder's page: what would be paid, and, as long as nobody has answered, the two answers.
+fn consent_shown(consent: &Consent) -> Html<String> {
     let shown = |at: &str| {
-        escape(
-            consent
-                .initiation
-                .pointer(at)
-                .and_then(Value::as_str)
-                .unwrap_or("(none)"),
-        )
+        let text = consent.initiation.pointer(at).and_then(Value::as_str);
+        escape(text.unwrap_or("(none)"))
     };
     let id = escape(&consent.consent_id);
-    Ok(Html(page(
+    let when = match consent.initiation.get("RequestedExecutionDateTime") {
+        None => "at once".to_owned(),
+        Some(_) => format!("on {}", shown("/RequestedExecutionDateTime")),
+    };
+    let answers = if consent.status == ConsentStatus::AwaitingAuthorisation {
+        format!(
+            "<form method=\"post\" action=\"/lab/consents/{id}/authorise\"><button>Authorise</button></form>\
+             <form method=\"post\" action=\"/lab/consents/{id}/reject\"><button>Refuse</button></form>"
+        )
+    } else {
+        String::new()
+    };
+    Html(page(
         "Wilco lab: authorise a payment",
         &format!(
-            "<p>{amount} {currency} to {name}, account {account}, reference {reference}, paid from {debtor}. \
-             Status: {status}.</p>\
-             <form method=\"post\" action=\"/lab/consents/{id}/authorise\"><button>Authorise</button></form>\
-             <form method=\"post\" action=\"/lab/consents/{id}/reject\"><button>Reject</button></form>",
+            "<p>{amount} {currency} to {name}, account {account}, reference {reference}, paid {when} from {debtor}.</p>\
+             <p>Status: {status}.</p>{answers}",
             amount = shown("/InstructedAmount/Amount"),
             currency = shown("/InstructedAmount/Currency"),
             name = shown("/CreditorAccount/Name"),
@@ -206,23 +235,7 @@ pub async fn consent_page(
             debtor = consent.debtor.0,
             status = consent.status.word(),
         ),
-    )))
-}
-
-/// `POST /lab/consents/{id}/authorise`
-pub async fn consent_authorise(
-    State(bank): State<Arc<Bank>>,
-    Path(id): Path<String>,
-) -> Result<Response, KnobError> {
-    consent_answer(&bank, &id, true).await
-}
-
-/// `POST /lab/consents/{id}/reject`
-pub async fn consent_reject(
-    State(bank): State<Arc<Bank>>,
-    Path(id): Path<String>,
-) -> Result<Response, KnobError> {
-    consent_answer(&bank, &id, false).await
+    ))
 }
 
 /// `POST /lab/settle/{payment_id}`
@@ -232,9 +245,10 @@ pub async fn payment_settle(
     body: Body,
 ) -> Result<Response, KnobError> {
     let fields = Fields::read(body, &["status"])?;
-    let status = fields.word("status", &PaymentStatus::ALL, PaymentStatus::word)?;
+    let Named(_, status) = fields.word("status", &Named::ALL, Named::name)?;
     let payment = bank.book.payment_settle(&id, status, &bank.clock.stamp()).await?;
-    let body = json!({ "payment_id": payment.payment_id, "status": payment.status.word() });
+    let word = payment.status.word_in(Version::V3, payment.form.kind);
+    let body = json!({ "payment_id": payment.payment_id, "status": word, "code": payment.status.code() });
     Ok(json_response(StatusCode::OK, &body))
 }
 
@@ -249,8 +263,18 @@ pub async fn no_such_method() -> Response {
     json_response(StatusCode::METHOD_NOT_ALLOWED, &body)
 }
 
-async fn consent_answer(bank: &Bank, id: &str, yes: bool) -> Result<Response, KnobError> {
+async fn consent_answer(
+    bank: &Bank,
+    id: &str,
+    yes: bool,
+    headers: &HeaderMap,
+) -> Result<Response, KnobError> {
     let consent = bank.book.consent_answer(id, yes, &bank.clock.stamp()).await?;
+    // A person's browser asks for a page, a test for JSON.
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    if accept.is_some_and(|accept| accept.contains("text/html")) {
+        return Ok(consent_shown(&consent).into_response());
+    }
     let body = json!({ "consent_id": consent.consent_id, "status": consent.status.word() });
     Ok(json_response(StatusCode::OK, &body))
 }

@@ -14,7 +14,10 @@ use axum::{
     routing::{get, post},
 };
 
-use crate::bank::{Answer, Bank};
+use crate::{
+    bank::{Answer, Bank},
+    obie::Version,
+};
 
 /// The header that every answer carries.
 pub const NOTICE_HEADER: &str = "x-wilco-lab";
@@ -46,7 +49,8 @@ pub fn router(bank: Arc<Bank>, counterparties: Router<Arc<Bank>>) -> Router {
         .route("/", get(front_page))
         .nest("/lab", lab)
         .merge(counterparties)
-        .nest(crate::bank::PISP, pisp::router())
+        .nest(Version::V3.prefix(), pisp::router(Version::V3))
+        .nest(Version::V4.prefix(), pisp::router(Version::V4))
         .fallback(knobs::no_such_route)
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .layer(middleware::map_response(say_it_is_no_bank))
@@ -87,10 +91,17 @@ async fn front_page(State(bank): State<Arc<Bank>>) -> Html<String> {
             "<p>This is a laboratory counterparty for testing. It listens on loopback only, its money is made up, \
              and nothing it says is a promise of any bank.</p>\
              <ul><li>Bank time: {clock}</li><li>Consents: {consents}</li>\
-             <li>Open Banking payment initiation 3.1: <code>{pisp}</code></li>\
+             <li>Open Banking payment initiation: <code>{three}</code>, <code>{four}</code></li>\
+             <li>Messages: {signed}</li>\
              <li><a href=\"/lab/book\">The book</a>, <a href=\"/lab/payees\">the payee register</a>, \
              <a href=\"/lab/\">all counterparties and their faults</a>, <a href=\"/lab/clock\">the clock</a></li></ul>",
-            pisp = crate::bank::PISP,
+            three = Version::V3.prefix(),
+            four = Version::V4.prefix(),
+            signed = if bank.signing.is_some() {
+                "signed ones only"
+            } else {
+                "signatures are not asked for"
+            },
         ),
     ))
 }

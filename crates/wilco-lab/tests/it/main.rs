@@ -10,6 +10,8 @@ mod mail;
 mod page;
 mod payments;
 mod releases;
+mod scheduled;
 mod support;
 mod validation;
 mod vendors;
+mod versions;

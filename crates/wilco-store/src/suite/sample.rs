@@ -123,6 +123,8 @@ pub fn offer(n: u64, at: Timestamp) -> Offer {
                 settle_window_s: 30,
                 late_send: LateSend::RefusedAfter(3_600),
                 reversal: Reversal::NewAct,
+                reversal_until_s: None,
+                cut_off: String::new(),
                 point_of_no_return: "the request line".to_owned(),
                 not_found_means: "the bank has no such payment".to_owned(),
             },

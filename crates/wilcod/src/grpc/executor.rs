@@ -76,4 +76,15 @@ impl Executor for Service {
             .map(Response::new)
             .map_err(|refusal| errors::status(&refusal))
     }
+
+    async fn list_adapters(
+        &self,
+        request: Request<v1::ListAdaptersRequest>,
+    ) -> Result<Response<v1::ListAdaptersReply>, Status> {
+        let key = key(request.metadata());
+        let answer = verbs::list_adapters(&self.0, key.as_deref(), &request.into_inner());
+        answer
+            .map(Response::new)
+            .map_err(|refusal| errors::status(&refusal))
+    }
 }

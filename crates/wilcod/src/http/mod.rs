@@ -36,6 +36,7 @@ pub fn router(app: Arc<App>, body_max: usize) -> Router {
         .route("/v1/acts/{act_id}/settle", post(settle))
         .route("/v1/acts/{act_id}/release", post(release))
         .route("/v1/threads/{thread}", get(get_thread))
+        .route("/v1/adapters", get(list_adapters))
         .route("/v1/purge", post(purge))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
@@ -200,6 +201,18 @@ async fn get_thread(
         }
     }
     answer(verbs::get_thread(&http.app, key(&headers), request).await)
+}
+
+async fn list_adapters(
+    State(http): State<Http>,
+    query: Query<Vec<(String, String)>>,
+    headers: HeaderMap,
+) -> Response {
+    if let Some((name, _)) = query.0.first() {
+        return unknown_query(name, "none");
+    }
+    let request = v1::ListAdaptersRequest {};
+    answer(verbs::list_adapters(&http.app, key(&headers), &request))
 }
 
 /// The process lives.

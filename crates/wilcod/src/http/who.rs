@@ -19,13 +19,22 @@ pub fn verb(method: &Method, path: &str) -> Option<Verb> {
             "/wilco.v1.Executor/GetAct" => Some(Verb::GetAct),
             "/wilco.v1.Executor/ListActs" => Some(Verb::ListActs),
             "/wilco.v1.Executor/GetThread" => Some(Verb::GetThread),
+            "/wilco.v1.Executor/ListAdapters" => Some(Verb::ListAdapters),
             "/wilco.v1.Operator/Settle" => Some(Verb::Settle),
+            "/wilco.v1.Operator/Release" => Some(Verb::Release),
+            "/v1/purge" | "/wilco.v1.Operator/Purge" => Some(Verb::Purge),
             _ => {
-                let act = path.strip_prefix("/v1/acts/")?.strip_suffix("/settle")?;
-                is_name(act).then_some(Verb::Settle)
+                let (act, verb) = path.strip_prefix("/v1/acts/")?.split_once('/')?;
+                let verb = match verb {
+                    "settle" => Verb::Settle,
+                    "release" => Verb::Release,
+                    _ => return None,
+                };
+                is_name(act).then_some(verb)
             }
         },
         Method::GET | Method::HEAD if path == "/v1/acts" => Some(Verb::ListActs),
+        Method::GET | Method::HEAD if path == "/v1/adapters" => Some(Verb::ListAdapters),
         Method::GET | Method::HEAD => {
             let acts = path.strip_prefix("/v1/acts/").map(|name| (name, Verb::GetAct));
             let threads = || {
@@ -73,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_verb_is_told_from_method_and_path() {
-        for (method, path, wanted) in [
+        let cases = [
             (Method::POST, "/v1/prepare", Some(Verb::Prepare)),
             (Method::GET, "/v1/prepare", None),
             (Method::POST, "/v1/acts/0190/settle", Some(Verb::Settle)),
@@ -92,12 +101,34 @@ mod tests {
                 "/wilco.v1.Executor/GetThread",
                 Some(Verb::GetThread),
             ),
+            (
+                Method::POST,
+                "/wilco.v1.Executor/ListAdapters",
+                Some(Verb::ListAdapters),
+            ),
             (Method::POST, "/wilco.v1.Operator/Settle", Some(Verb::Settle)),
+            (Method::POST, "/wilco.v1.Operator/Release", Some(Verb::Release)),
+            (Method::POST, "/wilco.v1.Operator/Purge", Some(Verb::Purge)),
+            (Method::POST, "/v1/acts/0190/release", Some(Verb::Release)),
+            (Method::POST, "/v1/acts/0190/else", None),
+            (Method::POST, "/v1/purge", Some(Verb::Purge)),
+            (Method::POST, "/v1/commit", Some(Verb::Commit)),
+            (Method::POST, "/v1/cancel", Some(Verb::Cancel)),
+            (Method::GET, "/v1/adapters", Some(Verb::ListAdapters)),
             (Method::POST, "/wilco.v1.Protocol/Digest", None),
             (Method::POST, "/validate", None),
             (Method::POST, "/v1/acts/settle", None),
-        ] {
-            assert_eq!(verb(&method, path), wanted, "{method} {path}");
+        ];
+        for (method, path, wanted) in &cases {
+            assert_eq!(verb(method, path), *wanted, "{method} {path}");
+        }
+        for verb in Verb::ALL {
+            for wire in ["/v1/", "/wilco.v1."] {
+                let told = cases
+                    .iter()
+                    .any(|(_, path, wanted)| *wanted == Some(verb) && path.starts_with(wire));
+                assert!(told, "{} on {wire}", verb.as_str());
+            }
         }
     }
 }

@@ -2,12 +2,10 @@
 //! asked what really happened; the adapter is asked what it would tell the daemon. The two may differ only in the ways
 //! a real counterparty and a real network make them differ.
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::{Moves, Scene, permit};
 use adapter_sim::{Fault, LookupFault, ResolveFault, SimAdapter, SimConfig, SimGuarantee, SimStanding};
-use support::{Moves, Scene, permit};
 use wilco_adapter::{Adapter, Found, Outcome, Ready, ResolveError, Undone};
 use wilco_core::Guarantee;
 use wilco_core::contract::{Identity, LateSend, LookupBy, Reversal};
@@ -361,6 +359,7 @@ async fn an_undo_reverses_what_was_executed_once() {
         ];
         let mut undo = scene.job("UNDO", &slots, &exec);
         undo.undo = Some(Undone {
+            ask: "PAY".to_owned(),
             act_id: job.act_id,
             frozen: frozen.clone(),
             executed: report.values.clone(),
@@ -465,7 +464,10 @@ async fn a_person_may_have_to_say_yes() {
     let frozen = scene.prepare(&job).await;
     assert!(frozen.authorise_at.is_some());
     let ready = scene.adapter.ready(job.act_id, &frozen).await;
-    assert!(matches!(ready, Ready::Awaiting { link: Some(_) }), "{ready:?}");
+    assert!(
+        matches!(ready, Ready::Awaiting { link: Some(_), .. }),
+        "{ready:?}"
+    );
     scene.world.answer_approval(job.act_id, false);
     assert!(matches!(
         scene.adapter.ready(job.act_id, &frozen).await,
