@@ -95,10 +95,8 @@ impl Knob {
                 let endpoint = word("endpoint", endpoint, &Endpoint::ALL, Endpoint::word)?;
                 let fault = word("fault", fault, &Fault::ALL, Fault::word)?;
                 if fault == Fault::RejectLater && endpoint != Endpoint::payments(endpoint.kind()) {
-                    return Err(FaultProblem::new(
-                        "fault",
-                        "reject-later is for payments, not for their consents",
-                    ));
+                    let problem = "reject-later is for payments, not for their consents";
+                    return Err(FaultProblem::new("fault", problem));
                 }
                 Ok(Self::Bank(endpoint, fault))
             }
@@ -349,6 +347,10 @@ mod tests {
             (
                 "git:lock",
                 "fault: must be one of drop-before, drop-after-accept, refuse, slow",
+            ),
+            (
+                "bank/domestic-payment-consents:reject-later",
+                "fault: reject-later is for payments",
             ),
             ("git:refuse:0", "times: must be a whole number from 1 to 100"),
             ("git:refuse:101", "times: must be a whole number from 1 to 100"),

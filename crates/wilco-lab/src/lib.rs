@@ -58,8 +58,8 @@ pub use git::{GIT_FOLDER, GIT_RECORD, GIT_REPOSITORY};
 pub use http::{NOTICE, NOTICE_HEADER};
 pub use knob::{Counterparty, FaultProblem, FaultSpec};
 pub use mail::{MAIL_FOLDER, MAIL_RECORD, MailOptions, Record as MailRecord};
-pub use releases::{ARTEFACTS_FOLDER, LIVE_FOLDER, RELEASES_FOLDER, TARGET};
 pub use obie::signature::Signing;
+pub use releases::{ARTEFACTS_FOLDER, LIVE_FOLDER, RELEASES_FOLDER, TARGET};
 pub use seed::{OwnAccount, Payee, World};
 pub use vendors::VENDORS_FILE;
 
@@ -72,9 +72,9 @@ use fault::FaultBoard;
 use git::GitRemote;
 use listen::{DropSwitch, LabListener};
 use mail::MailDrop;
+use obie::signature::Known;
 use releases::Releases;
 use vendors::Vendors;
-use obie::signature::Known;
 
 /// The token a client must send unless [`LabOptions::token`] says otherwise. No secret: the lab holds no money.
 pub const DEFAULT_TOKEN: &str = "lab-token";

@@ -86,3 +86,40 @@ pub fn today(setting: &str) -> Result<Option<time::Date>, StartError> {
         date => config::date_from(date).map(Some).ok_or(StartError::Today),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Folder;
+
+    #[tokio::test]
+    async fn the_daemons_lab_has_everybody_below_its_own_folder_and_git_where_asked_for() {
+        for git in [false, true] {
+            let folder = Folder::new();
+            let settings = config::Lab {
+                git,
+                ..config::Lab::default()
+            };
+            let lab = start(folder.path(), &settings).await.expect("starts");
+            let below = folder.path().join(LAB_FOLDER);
+            let here =
+                |path: Option<&Path>| path.is_some_and(|path| path.starts_with(&below) && path.exists());
+            assert!(here(lab.vendors_path()) && here(lab.maildir()) && here(lab.releases_path()));
+            assert!(lab.mail_addr().is_some_and(|addr| addr.ip().is_loopback()));
+            assert_eq!(lab.git_path().is_some() || lab.git_problem().is_some(), git);
+            lab.stop().await;
+        }
+    }
+
+    #[test]
+    fn the_mail_drop_is_next_door() {
+        for (lab, mail) in [
+            ("127.0.0.1:8471", "127.0.0.1:8472"),
+            ("[::1]:0", "[::1]:0"),
+            ("127.0.0.1:65535", "127.0.0.1:0"),
+        ] {
+            let lab = lab.parse().expect("an address");
+            assert_eq!(mail_beside(lab).to_string(), mail);
+        }
+    }
+}

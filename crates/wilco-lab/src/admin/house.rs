@@ -30,15 +30,20 @@ pub fn same_token(one: &str, other: &str) -> bool {
 /// Lets through what was asked for on this machine, by its own name, and not by another site.
 pub async fn only_from_here(request: Request, next: Next) -> Response {
     let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
-    match check(request.headers(), changes) {
+    // HTTP/2 has no Host; what stands for it is a part of the address.
+    let authority = request
+        .uri()
+        .authority()
+        .map_or("", |authority| authority.as_str());
+    match check(request.headers(), authority, changes) {
         Ok(()) => next.run(request).await,
         Err(why) => Problem::new(StatusCode::FORBIDDEN, why).into_response(),
     }
 }
 
-fn check(headers: &HeaderMap, changes: bool) -> Result<(), &'static str> {
+fn check(headers: &HeaderMap, authority: &str, changes: bool) -> Result<(), &'static str> {
     let text = |name: &HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or(""));
-    let host = text(&header::HOST).unwrap_or("");
+    let host = text(&header::HOST).unwrap_or(authority);
     if !is_here(host) {
         return Err("the lab answers to 127.0.0.1, [::1] and localhost only");
     }
@@ -79,7 +84,7 @@ mod tests {
             let name = HeaderName::from_static(name);
             headers.insert(name, axum::http::HeaderValue::from_static(value));
         }
-        check(&headers, changes).is_ok()
+        check(&headers, "", changes).is_ok()
     }
 
     #[test]
@@ -105,6 +110,15 @@ mod tests {
         ] {
             assert!(!asked(&[("host", host)], false), "{host}");
         }
+    }
+
+    #[test]
+    fn a_host_goes_before_what_stands_for_it() {
+        let mut headers = HeaderMap::new();
+        assert!(check(&headers, "127.0.0.1:8471", true).is_ok());
+        assert!(check(&headers, "evil.example", false).is_err());
+        headers.insert(header::HOST, axum::http::HeaderValue::from_static("evil.example"));
+        assert!(check(&headers, "127.0.0.1:8471", false).is_err());
     }
 
     #[test]

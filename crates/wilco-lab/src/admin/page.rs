@@ -19,7 +19,7 @@ use super::{
     records::{git_report, places, releases_report},
 };
 use crate::{
-    book::WaitingConsent,
+    book::{PaymentLine, WaitingConsent},
     fault::Endpoint,
     http::escape,
     knob::{Counterparty, FaultSpec},
@@ -209,6 +209,10 @@ async fn faults(office: &Office) -> Result<String, Problem> {
         for place in places {
             let _ = write!(choices, "<optgroup label=\"{place}\">");
             for fault in counterparty.faults() {
+                // Not every fault of the bank is for every endpoint.
+                if format!("{place}:{fault}").parse::<FaultSpec>().is_err() {
+                    continue;
+                }
                 let _ = write!(
                     choices,
                     "<option value=\"{place}:{fault}\">{place} {fault}</option>"
@@ -236,7 +240,7 @@ async fn consents(office: &Office) -> Result<String, Problem> {
     }
     let mut html = String::from("<table>");
     html.push_str(
-        "<tr><th>amount</th><th>to</th><th>account</th><th>reference</th><th>since</th><th></th></tr>",
+        "<tr><th>amount</th><th>to</th><th>account</th><th>reference</th><th>paid</th><th>since</th><th></th></tr>",
     );
     for consent in &waiting {
         let _ = write!(html, "<tr>{}</tr>", waiting_row(office, consent));
@@ -258,11 +262,16 @@ fn waiting_row(office: &Office, consent: &WaitingConsent) -> String {
         at("/InstructedAmount/Amount"),
         at("/InstructedAmount/Currency")
     );
+    let when = match at("/RequestedExecutionDateTime") {
+        "" => "at once",
+        when => when,
+    };
     let cells = [
         amount.as_str(),
         at("/CreditorAccount/Name"),
         at("/CreditorAccount/Identification"),
         at("/EndToEndIdentification"),
+        when,
         &consent.created_at,
     ];
     let mut row: String = cells.map(|cell| format!("<td>{}</td>", escape(cell))).concat();
@@ -280,16 +289,24 @@ fn waiting_row(office: &Office, consent: &WaitingConsent) -> String {
 async fn payments(office: &Office) -> Result<String, Problem> {
     let bank = &office.all.bank;
     let report = bank.book.report(&bank.clock.stamp()).await?;
-    let rows = report.payments.iter().rev().take(SHOWN).map(|payment| {
+    let line = |payment: &PaymentLine| {
         vec![
             payment.reference.clone(),
             format!("{} {}", payment.amount, payment.currency),
             payment.creditor_account.clone(),
-            payment.status.to_owned(),
+            format!("{} ({})", payment.status, payment.code),
             payment.booked_at.clone().unwrap_or_default(),
         ]
+    };
+    let rows = report.payments.iter().rev().take(SHOWN).map(line).collect();
+    let payments = table(&["reference", "amount", "to", "status", "booked"], rows);
+    let rows = report.scheduled.iter().rev().take(SHOWN).map(|order| {
+        let mut cells = line(&order.payment);
+        cells.push(order.day.clone());
+        cells
     });
-    let payments = table(&["reference", "amount", "to", "status", "booked"], rows.collect());
+    let heads = ["reference", "amount", "to", "status", "booked", "day"];
+    let payments = payments + "<h3>Scheduled</h3>" + &table(&heads, rows.collect()) + "<h3>Balances</h3>";
     let rows = report.accounts.iter().map(|account| {
         vec![
             account.account.clone(),

@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 
 use super::{Office, problem::Problem};
 use crate::{
-    obie::Version,
     counterparties::Counterparties,
     git::{GitRemote, Push},
     http::json_response,
+    obie::Version,
     releases::{ReleaseReport, Releases},
 };
 
@@ -73,7 +73,10 @@ pub async fn releases(State(office): State<Arc<Office>>) -> Result<Response, Pro
 
 /// Where everybody is. A counterparty that is not here says why.
 pub fn places(all: &Counterparties) -> Value {
-    let mut places = json!({ "bank": { "url": format!("http://{}{}", all.bank.addr, Version::V3.prefix()) } });
+    let url = format!("http://{}", all.bank.addr);
+    let (three, four) = (Version::V3.prefix(), Version::V4.prefix());
+    let mut places =
+        json!({ "bank": { "url": url, "v3": format!("{url}{three}"), "v4": format!("{url}{four}") } });
     places["vendors"] = match all.vendors() {
         Ok(vendors) => json!({ "path": vendors.path() }),
         Err(error) => json!({ "problem": error.to_string() }),

@@ -29,6 +29,7 @@ pub use consents::{Consent, ConsentOrder};
 pub use keys::KeyUse;
 pub use payees::{Holding, RegisteredPayee};
 pub use payments::{Payment, PaymentOrder, Placed};
+pub use report::PaymentLine;
 pub use status::{ConsentStatus, Named, PaymentStatus};
 pub use waiting::WaitingConsent;
 

@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     fs::{self, File, OpenOptions},
-    io::{self, BufRead, BufReader, Read, Write},
+    io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
@@ -81,7 +81,8 @@ pub struct Record {
 pub struct MailStore {
     maildir: PathBuf,
     record: PathBuf,
-    writing: Mutex<()>,
+    /// Held by whoever writes. True: the record ends in the middle of a line.
+    cut_short: Mutex<bool>,
 }
 
 impl MailStore {
@@ -92,10 +93,11 @@ impl MailStore {
         for part in ["tmp", "new", "cur"] {
             fs::create_dir_all(maildir.join(part))?;
         }
+        let record = folder.join(MAIL_RECORD);
         Ok(Self {
             maildir,
-            record: folder.join(MAIL_RECORD),
-            writing: Mutex::new(()),
+            cut_short: Mutex::new(is_cut_short(&record)?),
+            record,
         })
     }
 
@@ -135,10 +137,9 @@ impl MailStore {
             user: message.user.clone(),
             fault: message.fault.map(str::to_owned),
         };
-        let mut line = serde_json::to_vec(&record).map_err(io::Error::other)?;
-        line.push(b'\n');
+        let line = serde_json::to_string(&record).map_err(io::Error::other)?;
 
-        let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cut_short = self.cut_short.lock().unwrap_or_else(PoisonError::into_inner);
         let unready = self.maildir.join("tmp").join(&name);
         let mut file = OpenOptions::new().write(true).create_new(true).open(&unready)?;
         file.write_all(&message.bytes)?;
@@ -147,7 +148,11 @@ impl MailStore {
         fs::rename(&unready, new.join(&name))?;
         File::open(&new)?.sync_all()?;
         let mut lines = OpenOptions::new().append(true).create(true).open(&self.record)?;
-        lines.write_all(&line)?;
+        let start = if *cut_short { "\n" } else { "" };
+        // Until it is known to be whole.
+        *cut_short = true;
+        lines.write_all(format!("{start}{line}\n").as_bytes())?;
+        *cut_short = false;
         lines.sync_all()?;
         Ok(record)
     }
@@ -185,6 +190,22 @@ impl MailStore {
         }
         Ok(last.into_iter().rev().collect())
     }
+}
+
+/// Whether a kill left the record in the middle of a line.
+fn is_cut_short(record: &Path) -> io::Result<bool> {
+    let mut file = match File::open(record) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    if file.seek(SeekFrom::End(0))? == 0 {
+        return Ok(false);
+    }
+    file.seek(SeekFrom::End(-1))?;
+    let mut last = [0];
+    file.read_exact(&mut last)?;
+    Ok(last != *b"\n")
 }
 
 /// The header block of a message.

@@ -8,7 +8,7 @@ use std::{
 use reqwest::StatusCode;
 use serde_json::Value;
 use sqlx::{Connection, SqliteConnection, sqlite::SqliteConnectOptions};
-use wilco_lab::{BOOK_FILE, LabError, LabOptions};
+use wilco_lab::{BOOK_FILE, LabError, LabOptions, MailOptions};
 
 use crate::support::{Bench, CONSENTS, Client, Folder, MARLOW, OURS, PAYMENTS, initiation, loopback, ok};
 
@@ -190,7 +190,9 @@ async fn the_lab_as_a_child() {
     let Ok(folder) = std::env::var(CHILD_FOLDER) else {
         return;
     };
-    let lab = ok(wilco_lab::start(LabOptions::new(folder, loopback())).await);
+    let mut options = LabOptions::new(folder, loopback());
+    options.mail = Some(MailOptions::new(loopback()));
+    let lab = ok(wilco_lab::start(options).await);
     println!("\nlab-url {}", lab.url());
     std::future::pending::<()>().await;
 }
@@ -268,7 +270,7 @@ async fn killed_in_the_middle_it_has_kept_every_word_and_pays_nothing_twice() {
 }
 
 /// Starts this test binary again as a lab of its own, to be killed.
-fn child_lab(folder: &Folder) -> (Child, Client) {
+pub fn child_lab(folder: &Folder) -> (Child, Client) {
     let mut child = ok(Command::new(ok(std::env::current_exe()))
         .args(["--exact", "durability::the_lab_as_a_child", "--nocapture"])
         .env(CHILD_FOLDER, &folder.0)

@@ -8,6 +8,10 @@ use tokio::process::Command;
 
 use crate::support::{Bench, Folder, ok};
 
+async fn bench() -> Bench {
+    Bench::with(|options| options.git = true).await
+}
+
 async fn git(folder: &Path, arguments: &[&str]) -> Output {
     let command = Command::new("git")
         .args(["-c", "user.name=a", "-c", "user.email=a@b.example"])
@@ -74,7 +78,7 @@ async fn record(bench: &Bench) -> (Value, Vec<Value>) {
 
 #[tokio::test]
 async fn a_new_remote_has_the_same_commits_everywhere_and_an_empty_record() {
-    let (one, other) = (Bench::everybody().await, Bench::everybody().await);
+    let (one, other) = (bench().await, bench().await);
     let (one_refs, other_refs) = (
         one.client.get("/lab/git").await.body,
         other.client.get("/lab/git").await.body,
@@ -102,7 +106,7 @@ async fn a_new_remote_has_the_same_commits_everywhere_and_an_empty_record() {
 
 #[tokio::test]
 async fn a_push_is_on_record_with_its_options_and_a_stale_one_is_not() {
-    let bench = Bench::everybody().await;
+    let bench = bench().await;
     let pusher = Pusher::new(&bench).await;
     let (from, to) = (pusher.from.as_str(), pusher.to.as_str());
     text(&pusher.push(from, to, "W1").await);
@@ -143,7 +147,7 @@ async fn each_fault_leaves_what_the_table_says() {
         ("drop-after-accept", false, true),
         ("slow", true, true),
     ] {
-        let bench = Bench::everybody().await;
+        let bench = bench().await;
         let pusher = Pusher::new(&bench).await;
         bench.client.fault(&format!("git:{fault}:1:0.1")).await;
         let output = pusher.push(&pusher.from, &pusher.to, "W1").await;
@@ -177,7 +181,7 @@ async fn each_fault_leaves_what_the_table_says() {
 
 #[tokio::test]
 async fn armed_pushes_are_met_in_order_one_fault_each_and_cleared() {
-    let bench = Bench::everybody().await;
+    let bench = bench().await;
     let pusher = Pusher::new(&bench).await;
     bench.client.fault("git:drop-after-accept:1").await;
     bench.client.fault("git:refuse:2").await;

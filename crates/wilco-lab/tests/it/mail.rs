@@ -1,7 +1,7 @@
 //! The mail drop, spoken to on bare sockets. What these tests are after: what its record and its Maildir hold is exactly
 //! what it said `250` to, or what an armed fault kept it from saying; and nobody can make it take what is not a message.
 
-use std::{fs, time::Duration};
+use std::{fs, net::SocketAddr, time::Duration};
 
 use data_encoding::{BASE64, HEXLOWER};
 use serde_json::{Value, json};
@@ -10,8 +10,12 @@ use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::TcpStream,
 };
+use wilco_lab::{LabOptions, MailOptions};
 
-use crate::support::{Bench, loopback, ok};
+use crate::{
+    durability::child_lab,
+    support::{Bench, Client, Folder, loopback, ok},
+};
 
 const MESSAGE: &str = "From: ap@meridian.example\r\nTo: accounts@marlow.example\r\nSubject: Remittance\r\n\
 Message-ID: <W1.7c1f@meridian.example>\r\n\r\nInvoice 88123 was paid.\r\n.hidden dot\r\n";
@@ -21,7 +25,10 @@ struct Smtp(BufReader<TcpStream>);
 
 impl Smtp {
     async fn connect(bench: &Bench) -> Self {
-        let addr = bench.lab.mail_addr().expect("a mail drop");
+        Self::at(bench.lab.mail_addr().expect("a mail drop")).await
+    }
+
+    async fn at(addr: SocketAddr) -> Self {
         let mut smtp = Self(BufReader::new(ok(TcpStream::connect(addr).await)));
         assert_eq!(smtp.reply().await.get(..3), Some("220"));
         smtp
@@ -100,7 +107,7 @@ fn stored(bench: &Bench) -> Vec<Vec<u8>> {
 }
 
 async fn bench() -> Bench {
-    Bench::everybody().await
+    Bench::with(|options| options.mail = Some(MailOptions::new(loopback()))).await
 }
 
 #[tokio::test]
@@ -315,14 +322,9 @@ async fn no_message_is_smuggled_into_another_one() {
 
 #[tokio::test]
 async fn size_time_and_number_have_an_end() {
-    let bench = Bench::with(|options| {
-        *options = options.clone().with_everybody(loopback());
-        if let Some(mail) = &mut options.mail {
-            mail.message_bytes_max = 1000;
-            mail.idle = Duration::from_millis(300);
-        }
-    })
-    .await;
+    let mut mail = MailOptions::new(loopback());
+    mail.message_bytes_max = 1000;
+    let bench = Bench::with(|options| options.mail = Some(mail)).await;
     let mut smtp = Smtp::greeted(&bench).await;
     let large = format!("Subject: large\r\n\r\n{}\r\n", "y".repeat(1000));
     assert!(smtp.message(&large).await.starts_with("552"));
@@ -343,14 +345,22 @@ async fn size_time_and_number_have_an_end() {
         assert_eq!(smtp.code(&format!("RCPT TO:<a{n}@b.example>")).await, "250");
     }
     assert_eq!(smtp.code("RCPT TO:<a@b.example>").await, "452");
-
-    let mut silent = Smtp::greeted(&bench).await;
-    assert!(silent.reply().await.starts_with("421 4.4.2"));
-    let mut silent = Smtp::greeted(&bench).await;
-    silent.envelope().await;
-    silent.send(b"Subject: half\r\n").await;
-    assert!(silent.reply().await.starts_with("421 4.4.2"));
     assert_eq!(mails(&bench).await.len(), 1);
+    bench.lab.stop().await;
+}
+
+#[tokio::test]
+async fn who_is_silent_is_hung_up_on() {
+    let mut mail = MailOptions::new(loopback());
+    mail.idle = Duration::from_secs(2);
+    let bench = Bench::with(|options| options.mail = Some(mail)).await;
+    let mut silent = Smtp::greeted(&bench).await;
+    let mut stuck = Smtp::greeted(&bench).await;
+    stuck.envelope().await;
+    stuck.send(b"Subject: half\r\n").await;
+    let (silent, stuck) = tokio::join!(silent.reply(), stuck.reply());
+    assert!(silent.starts_with("421 4.4.2") && stuck.starts_with("421 4.4.2"));
+    assert!(mails(&bench).await.is_empty());
     bench.lab.stop().await;
 }
 
@@ -380,8 +390,84 @@ async fn a_stopped_lab_says_so_and_a_new_one_remembers() {
     let mut text = ok(fs::read_to_string(&record));
     text.push_str("{\"at\":\"2026-");
     ok(fs::write(&record, text));
-    let options = wilco_lab::LabOptions::new(&folder.0, loopback()).with_everybody(loopback());
+    let mut options = LabOptions::new(&folder.0, loopback());
+    options.mail = Some(MailOptions::new(loopback()));
     let lab = crate::support::start_again(options).await;
     assert_eq!(ok(lab.mails(10).await).len(), 1);
+    // And what comes next is not lost in the half line.
+    let mut smtp = Smtp::at(lab.mail_addr().expect("a mail drop")).await;
+    assert!(smtp.says("EHLO c").await.starts_with("250"));
+    assert!(smtp.message(MESSAGE).await.starts_with("250"));
+    assert_eq!(ok(lab.mails(10).await).len(), 2);
+    assert_eq!(ok(lab.mails(1).await).len(), 1);
     lab.stop().await;
+}
+
+/// Where a lab of which only the client is at hand speaks SMTP.
+async fn mail_addr(client: &Client) -> SocketAddr {
+    let places = client.get("/lab/counterparties").await;
+    ok(places.text("/mail/smtp").parse())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_in_the_middle_it_has_every_mail_it_promised_and_none_by_halves() {
+    let folder = Folder::new();
+    let mut promised = Vec::new();
+    for round in 0..3 {
+        let (mut child, client) = child_lab(&folder);
+        let addr = mail_addr(&client).await;
+        let mut tasks = tokio::task::JoinSet::new();
+        for n in 0..12 {
+            tasks.spawn(async move {
+                let mut smtp = Smtp::at(addr).await;
+                let _ = smtp.says("EHLO c").await;
+                // Whatever is not answered ends the dialogue: the lab was killed.
+                for line in ["MAIL FROM:<a@b.example>", "RCPT TO:<c@d.example>", "DATA"] {
+                    if smtp.says(line).await.is_empty() {
+                        return String::new();
+                    }
+                }
+                let text = format!(
+                    "Message-ID: <{round}.{n}@b.example>\r\n\r\n{}\r\n.\r\n",
+                    "x".repeat(500)
+                );
+                if smtp.0.get_mut().write_all(text.as_bytes()).await.is_err() {
+                    return String::new();
+                }
+                smtp.reply().await
+            });
+        }
+        let mut answered = 0;
+        while let Some(said) = tasks.join_next().await {
+            // A client that found nobody to speak to was promised nothing.
+            if let Ok(said) = said
+                && let Some((_, queue_id)) = said.trim_end().split_once("queued as ")
+            {
+                promised.push(queue_id.to_owned());
+                answered += 1;
+                if answered == 3 + round {
+                    ok(child.kill());
+                }
+            }
+        }
+        ok(child.kill());
+        ok(child.wait());
+    }
+    assert!(promised.len() >= 3 + 4 + 5, "{promised:?}");
+    let (mut child, client) = child_lab(&folder);
+    let body = client.get("/lab/mail").await.body;
+    let mails = body["mails"].as_array().expect("mails");
+    for queue_id in &promised {
+        let found = mails.iter().filter(|mail| mail["queue_id"] == queue_id.as_str());
+        assert_eq!(found.count(), 1, "promised and kept: {queue_id}");
+    }
+    for mail in mails {
+        let file = folder.0.join("mail").join(mail["file"].as_str().expect("a file"));
+        assert_eq!(
+            mail["sha256"],
+            HEXLOWER.encode(&Sha256::digest(ok(fs::read(file))))
+        );
+    }
+    ok(child.kill());
+    ok(child.wait());
 }

@@ -8,6 +8,10 @@ use tokio::process::Command;
 
 use crate::support::{Bench, Folder, ok};
 
+async fn bench() -> Bench {
+    Bench::with(|options| options.releases = true).await
+}
+
 async fn run(program: &Path, arguments: &[&str]) -> Output {
     ok(Command::new(program).args(arguments).output().await)
 }
@@ -22,7 +26,7 @@ async fn report(bench: &Bench) -> Value {
 
 #[tokio::test]
 async fn artefacts_are_archives_and_the_same_in_every_lab() {
-    let (one, other) = (Bench::everybody().await, Bench::everybody().await);
+    let (one, other) = (bench().await, bench().await);
     assert_eq!(report(&one).await, report(&other).await);
     let artefacts = report(&one).await["artefacts"].clone();
     let files: Vec<_> = artefacts
@@ -57,7 +61,7 @@ async fn artefacts_are_archives_and_the_same_in_every_lab() {
 
 #[tokio::test]
 async fn a_target_is_shown_as_it_is_and_its_health_is_that_of_current() {
-    let bench = Bench::everybody().await;
+    let bench = bench().await;
     let folder = bench.lab.releases_path().expect("a folder").to_owned();
     let health = bench.lab.releases_health().expect("a program");
     assert_eq!(report(&bench).await["targets"][0]["current"], "releases/v2.4.0");
@@ -93,7 +97,7 @@ async fn a_target_is_shown_as_it_is_and_its_health_is_that_of_current() {
 
 #[tokio::test]
 async fn an_unhealthy_release_is_so_as_often_as_armed() {
-    let bench = Bench::everybody().await;
+    let bench = bench().await;
     let health = bench.lab.releases_health().expect("a program");
     bench.client.fault("releases:unhealthy:2").await;
     bench.client.fault("releases:degraded").await;

@@ -10,6 +10,10 @@ use crate::support::{Bench, MARLOW, loopback, ok};
 
 const SLIP: &str = "40-12-88/61102983";
 
+async fn bench() -> Bench {
+    Bench::with(|options| options.vendors = true).await
+}
+
 /// Somebody else at the same file, who does not wait long.
 async fn clerk(bench: &Bench) -> SqliteConnection {
     let path = bench.lab.vendors_path().expect("a vendor table");
@@ -61,7 +65,7 @@ async fn changes(bench: &Bench) -> Vec<(String, String)> {
 
 #[tokio::test]
 async fn every_account_that_ever_stood_there_is_on_record_whoever_wrote_it() {
-    let bench = Bench::everybody().await;
+    let bench = bench().await;
     let mut clerk = clerk(&bench).await;
     assert_eq!(ok(swap(&mut clerk, "W1", MARLOW, SLIP).await), 1);
     // By hand, and there and back again.
@@ -105,7 +109,7 @@ async fn every_account_that_ever_stood_there_is_on_record_whoever_wrote_it() {
 
 #[tokio::test]
 async fn a_new_lab_on_the_same_folder_leaves_the_table_alone_and_is_well() {
-    let bench = Bench::everybody().await;
+    let bench = bench().await;
     let mut first = clerk(&bench).await;
     ok(swap(&mut first, "W1", MARLOW, SLIP).await);
     ok(sqlx::query("DELETE FROM vendor WHERE sup <> 'marlow'")
@@ -113,7 +117,8 @@ async fn a_new_lab_on_the_same_folder_leaves_the_table_alone_and_is_well() {
         .await);
     ok(first.close().await);
     bench.client.fault("vendors:refuse").await;
-    let options = wilco_lab::LabOptions::new(&bench.folder.0, loopback()).with_everybody(loopback());
+    let mut options = wilco_lab::LabOptions::new(&bench.folder.0, loopback());
+    options.vendors = true;
     let bench = bench.restart_with(options).await;
     let vendors = report(&bench).await["vendors"].clone();
     assert_eq!(vendors.as_array().map(Vec::len), Some(1), "{vendors}");
@@ -129,7 +134,7 @@ async fn a_new_lab_on_the_same_folder_leaves_the_table_alone_and_is_well() {
 
 #[tokio::test]
 async fn a_locked_table_is_read_and_not_written_until_the_lock_ends() {
-    let bench = Bench::everybody().await;
+    let bench = bench().await;
     bench.client.fault("vendors:lock:1:3600").await;
     let mut clerk = clerk(&bench).await;
     let locked = swap(&mut clerk, "W1", MARLOW, SLIP).await;
@@ -177,7 +182,7 @@ async fn a_locked_table_is_read_and_not_written_until_the_lock_ends() {
 
 #[tokio::test]
 async fn a_refusing_table_takes_no_change_and_keeps_no_trace_of_one() {
-    let bench = Bench::everybody().await;
+    let bench = bench().await;
     let mut clerk = clerk(&bench).await;
     bench.client.fault("vendors:refuse").await;
     for reference in ["W1", "W2"] {
@@ -208,7 +213,7 @@ async fn a_refusing_table_takes_no_change_and_keeps_no_trace_of_one() {
 
 #[tokio::test]
 async fn a_wrong_account_takes_the_place_of_the_right_one_so_many_times() {
-    let bench = Bench::everybody().await;
+    let bench = bench().await;
     let mut clerk = clerk(&bench).await;
     bench.client.fault("vendors:wrong-account:2").await;
     assert_eq!(ok(swap(&mut clerk, "W1", MARLOW, "30-94-21/20417765").await), 1);
