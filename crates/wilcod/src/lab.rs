@@ -1,11 +1,11 @@
-//! The practice bank beside the daemon. It shares nothing with it but the process: its own port, its own folder, its
-//! own book.
+//! The counterparties to practise on beside the daemon. They share nothing with it but the process: their own ports, their
+//! own folder, their own records.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use time::OffsetDateTime;
-use wilco_lab::{DEFAULT_TOKEN, Lab, LabError, LabOptions};
+use wilco_lab::{DEFAULT_TOKEN, Lab, LabError, LabOptions, MailOptions};
 
 use crate::config;
 use crate::files::{self, FileError};
@@ -30,7 +30,8 @@ pub enum StartError {
     Today,
 }
 
-/// Starts the lab in the daemon's folder, on a free loopback port.
+/// Starts the lab in the daemon's folder, on free loopback ports. The git remote is there only where `lab.git` asks for it:
+/// filling it takes the git program a moment, and every start of a daemon waits for its lab.
 ///
 /// # Errors
 /// [`StartError`].
@@ -38,12 +39,27 @@ pub async fn start(data: &Path, settings: &config::Lab) -> Result<Lab, StartErro
     let folder = data.join(LAB_FOLDER);
     files::folder(&folder)?;
     let token = token(&folder)?;
-    let mut options = LabOptions::new(folder, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+    let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let mut options = LabOptions::new(folder, anywhere);
+    options.vendors = true;
+    options.mail = Some(MailOptions::new(anywhere));
+    options.git = settings.git;
+    options.releases = true;
     options.today = today(&settings.today)?;
     options.manual = settings.manual;
     options.settle_after_s = u64::from(settings.settle_after_s);
     options.token = token;
     Ok(wilco_lab::start(options).await?)
+}
+
+/// Where the mail drop listens unless told otherwise: on the port after the lab's, or any where that one is any.
+#[must_use]
+pub fn mail_beside(listen: SocketAddr) -> SocketAddr {
+    let port = match listen.port() {
+        0 => 0,
+        port => port.checked_add(1).unwrap_or(0),
+    };
+    SocketAddr::new(listen.ip(), port)
 }
 
 /// The token of a lab's folder; written there for clients where it is missing.

@@ -5,7 +5,7 @@ use wilco_core::{Contract, Frozen};
 
 use super::bench::Effect;
 use super::findings::{Stop, failed};
-use crate::{Found, Outcome, Report};
+use crate::{Found, Job, Outcome, Report};
 
 /// When an outcome is compared with the record first.
 pub(super) const AT_ONCE: &str = "at once";
@@ -177,4 +177,29 @@ fn shown<'a>(effect: &'a Effect, slot: &str) -> Option<&'a str> {
         .iter()
         .find(|(s, _)| s == slot)
         .map(|(_, v)| v.as_str())
+}
+
+/// Everything the ask names is stated, with its evidence.
+pub(super) fn states_all(frozen: &Frozen, job: &Job) -> Result<(), Stop> {
+    let stated: Vec<&str> = frozen.values.iter().map(|v| v.slot.as_str()).collect();
+    let wanted: Vec<&str> = job.exec.iter().map(String::as_str).collect();
+    if stated != wanted {
+        return failed(format!(
+            "resolve yields the slots {stated:?}; the ask names {wanted:?}"
+        ));
+    }
+    if let Some(empty) = frozen
+        .values
+        .iter()
+        .find(|v| v.value.is_empty() || v.evidence.is_empty())
+    {
+        return failed(format!("slot {}: its value or its evidence is empty", empty.slot));
+    }
+    if let Some((key, _)) = frozen.extra.iter().find(|(k, _)| !k.starts_with("x_")) {
+        return failed(format!("extra slot {key} does not begin with x_"));
+    }
+    if let Some(slot) = frozen.carried.iter().find(|s| !wanted.contains(&s.as_str())) {
+        return failed(format!("carried slot {slot} is no execution slot of the ask"));
+    }
+    Ok(())
 }

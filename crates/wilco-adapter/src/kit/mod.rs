@@ -12,19 +12,25 @@
 //! }
 //! ```
 //!
+//! [`check`] is the smaller thing, for a configured adapter at a counterparty whose record cannot be read.
+//!
 //! `bench` is what a harness provides, `proxy` the line, `props` what tests need of the daemon's making.
 
 mod bench;
 mod cases;
+mod check;
 mod clock;
 mod findings;
 mod judge;
+mod patience;
 mod props;
 mod proxy;
 mod run;
+mod sane;
 mod trial;
 
 pub use bench::{Bench, Effect, Fault};
+pub use check::{check, check_acting};
 pub use clock::Still;
 pub use findings::{Case, Finding, Findings};
 pub use props::{SENDABLE_S, act_id, frozen_of, job, permit, served};

@@ -42,6 +42,8 @@ pub enum Break {
     Pause,
     /// These bytes instead of the answer, and the end.
     Garbage(Vec<u8>),
+    /// All goes well, but the answer comes in pieces as small as can be, as networks may deliver it.
+    Dribble,
     /// All goes well; afterwards the server hears the client's whole conversation again on a second connection.
     Duplicate,
 }

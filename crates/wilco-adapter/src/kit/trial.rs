@@ -11,6 +11,7 @@ use wilco_core::{Clock, Frozen, Timestamp};
 use super::bench::{Bench, Effect};
 use super::findings::{Stop, failed};
 use super::judge;
+use super::patience::patiently;
 use super::props::{frozen_of, permit, served};
 use crate::{Adapter, Description, Found, Job, Outcome, Ready, Served};
 
@@ -56,12 +57,9 @@ impl<'a> Trial<'a> {
         })
     }
 
-    /// Lets nothing hang for ever.
+    /// Lets nothing hang for ever, nor a panic end the suite.
     pub async fn patiently<T>(&self, what: &str, call: impl Future<Output = T>) -> Result<T, Stop> {
-        match tokio::time::timeout(self.bench.patience(), call).await {
-            Ok(done) => Ok(done),
-            Err(_) => failed(format!("{what} did not return: every call must end by itself")),
-        }
+        patiently(what, self.bench.patience(), call).await
     }
 
     /// The next job.

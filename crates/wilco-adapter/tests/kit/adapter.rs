@@ -1,7 +1,7 @@
 //! An adapter to the till: honest, or broken in one way.
 
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,10 +11,12 @@ use tokio::time::timeout;
 use wilco_adapter::{Adapter, Description, Found, Job, Outcome, Permit, Ready, Report, ResolveError, Served};
 use wilco_core::contract::{Identity, LateSend, LookupBy, Reversal};
 use wilco_core::frozen::{FrozenValue, Request, Source};
-use wilco_core::{ActId, Contract, Frozen, Resolved, Timestamp};
+use wilco_core::{ActId, Clock, Contract, Frozen, Resolved, Timestamp};
+
+use crate::till::Rules;
 
 /// How long an honest adapter waits for an answer.
-const LIMIT: Duration = Duration::from_millis(150);
+const LIMIT: Duration = Duration::from_millis(600);
 
 /// In which way it is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,13 +45,17 @@ pub enum Lie {
     SaysNothingForOperators,
     LeavesOutASlot,
     ForgetsWhatItFinds,
+    LooksByOrderingAgain,
+    DeniesWhatIsOld,
+    ReadsOnce,
+    UnwrapsWhatComes,
 }
 
 pub struct TillAdapter {
     addr: SocketAddr,
-    enforces: bool,
-    manners: bool,
+    rules: Rules,
     lie: Lie,
+    clock: Arc<dyn Clock>,
     place: Mutex<Option<String>>,
 }
 
@@ -62,12 +68,12 @@ enum Heard {
 }
 
 impl TillAdapter {
-    pub fn new(addr: SocketAddr, enforces: bool, manners: bool, lie: Lie) -> TillAdapter {
+    pub fn new(addr: SocketAddr, rules: Rules, lie: Lie, clock: Arc<dyn Clock>) -> TillAdapter {
         TillAdapter {
             addr,
-            enforces,
-            manners,
+            rules,
             lie,
+            clock,
             place: Mutex::default(),
         }
     }
@@ -82,7 +88,7 @@ impl TillAdapter {
             return Heard::NotConnected;
         };
         let mut stream = BufReader::new(stream);
-        if self.manners {
+        if self.rules.manners {
             let greeted = async {
                 let mut said = String::new();
                 stream
@@ -98,7 +104,7 @@ impl TillAdapter {
                     .ok()
                     .filter(|_| said == "WELCOME\n")
             };
-            if !matches!(timeout(LIMIT * 20, greeted).await, Ok(Some(_))) {
+            if !matches!(timeout(LIMIT * 8, greeted).await, Ok(Some(_))) {
                 return Heard::NotConnected;
             }
         }
@@ -110,6 +116,10 @@ impl TillAdapter {
         let answered = async {
             stream.write_all(format!("{line}\n").as_bytes()).await.ok()?;
             let mut answer = Vec::new();
+            if self.lie == Lie::ReadsOnce {
+                answer.extend_from_slice(stream.fill_buf().await.ok()?);
+                return String::from_utf8(answer).ok().map(|t| t.trim().to_owned());
+            }
             stream.read_until(b'\n', &mut answer).await.ok()?;
             let text = String::from_utf8_lossy(&answer).into_owned();
             text.strip_suffix('\n')
@@ -144,6 +154,7 @@ impl TillAdapter {
             values,
             receipt: Some((*receipt).to_owned()),
             status: "DONE".to_owned(),
+            ..Report::default()
         })
     }
 
@@ -177,6 +188,7 @@ impl TillAdapter {
                 ..Report::default()
             }),
             ["REFUSED", ..] => Outcome::Rejected(line),
+            _ if self.lie == Lie::UnwrapsWhatComes => panic!("no such word: {line}"),
             _ if self.lie == Lie::TakesAnythingForDone => Outcome::Executed(Report::default()),
             _ => Outcome::Unknown(line),
         }
@@ -193,13 +205,14 @@ fn plan(frozen: &Frozen) -> Report {
             .collect(),
         receipt: None,
         status: "DONE".to_owned(),
+        provisional: false,
     }
 }
 
 #[async_trait]
 impl Adapter for TillAdapter {
     fn describe(&self) -> Description {
-        let enforced = self.enforces || self.lie == Lie::PromisesIdentity;
+        let enforced = self.rules.enforces || self.lie == Lie::PromisesIdentity;
         let words = |text: &str| match self.lie {
             Lie::SaysNothingForOperators => String::new(),
             _ => text.to_owned(),
@@ -291,8 +304,16 @@ impl Adapter for TillAdapter {
         self.outcome(heard, frozen)
     }
 
-    async fn lookup(&self, act: ActId, frozen: &Frozen, _first_sent_at: Timestamp) -> Found {
-        let mut heard = self.ask(&format!("FIND {act}"), None).await;
+    async fn lookup(&self, act: ActId, frozen: &Frozen, first_sent_at: Timestamp) -> Found {
+        let age_s = self.clock.now().seconds_since(first_sent_at);
+        if self.lie == Lie::DeniesWhatIsOld && age_s > 86_400 {
+            return Found::Absent("the key is too old".to_owned());
+        }
+        let mut heard = match self.lie {
+            // Finds what is there, and makes what is not.
+            Lie::LooksByOrderingAgain => self.ask(&frozen.request.body, None).await,
+            _ => self.ask(&format!("FIND {act}"), None).await,
+        };
         if self.lie == Lie::ForgetsWhatItFinds {
             heard = Heard::Nothing;
         }

@@ -2,6 +2,8 @@
 //! caught by a case whose name says what is wrong with it.
 
 mod adapter;
+mod check;
+mod proxy;
 mod till;
 
 use std::sync::Arc;
@@ -47,12 +49,7 @@ impl TillBench {
 impl Bench for TillBench {
     async fn adapter(&self) -> Arc<dyn Adapter> {
         let addr = self.proxy.addr();
-        Arc::new(TillAdapter::new(
-            addr,
-            self.rules.enforces,
-            self.rules.manners,
-            self.lie,
-        ))
+        Arc::new(TillAdapter::new(addr, self.rules, self.lie, self.clock.clone()))
     }
 
     fn clock(&self) -> Arc<Still> {
@@ -85,7 +82,7 @@ impl Bench for TillBench {
     }
 
     async fn settle(&self) {
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
         self.till
             .finish(self.refuses_in_the_end.swap(false, Ordering::SeqCst));
         self.clock.pass(1);
@@ -106,7 +103,8 @@ impl Bench for TillBench {
     }
 
     fn patience(&self) -> Duration {
-        Duration::from_secs(5)
+        // One of them makes every case wait for it.
+        Duration::from_secs(if self.lie == Lie::WaitsForEver { 3 } else { 20 })
     }
 }
 
@@ -224,6 +222,29 @@ async fn each_broken_adapter_is_caught_by_a_case_that_names_its_fault() {
         ),
         (
             ENFORCES,
+            Lie::LooksByOrderingAgain,
+            &[
+                "looked up before it was sent: not found",
+                "cut before the request",
+            ],
+        ),
+        (
+            ENFORCES,
+            Lie::ReadsOnce,
+            &["a reply in small pieces: understood all the same"],
+        ),
+        (
+            ENFORCES,
+            Lie::UnwrapsWhatComes,
+            &["a reply that cannot be read: unknown"],
+        ),
+        (
+            ENFORCES,
+            Lie::DeniesWhatIsOld,
+            &["looked up days later: nothing happens again"],
+        ),
+        (
+            ENFORCES,
             Lie::SendsWhenResolving,
             &["resolve moves nothing and names every slot"],
         ),
@@ -263,6 +284,7 @@ async fn each_broken_adapter_is_caught_by_a_case_that_names_its_fault() {
             Lie::PromisesIdentity,
             &[
                 "the same bytes again: no second effect",
+                "sent by two daemons at once: one effect",
                 "the request arrives twice",
             ],
         ),

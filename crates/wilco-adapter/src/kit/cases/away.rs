@@ -1,4 +1,4 @@
-//! The counterparty is away.
+//! The counterparty is away, or it is long ago.
 
 use super::Cases;
 use crate::kit::findings::{Stop, failed, not_applicable};
@@ -7,12 +7,41 @@ use crate::kit::props::permit;
 use crate::kit::trial::{Prepared, Trial};
 use crate::{Adapter, Found, Outcome, Ready, ResolveError};
 
+/// How much later the last lookup is, in seconds: past what counterparties remember keys for.
+const LONG_AFTER_S: i64 = 3 * 86_400;
+
 pub(super) async fn all(cases: &mut Cases<'_, '_>) {
     let trial = cases.trial;
+    let result = down(trial).await;
     cases.found(
         "it is down: not sent, health says so, and it comes back by itself",
-        down(trial).await,
+        result,
     );
+    // The last, because it leaves the clock days ahead.
+    cases.found(
+        "looked up days later: nothing happens again",
+        days_later(trial).await,
+    );
+}
+
+/// A key that the adapter must take for forgotten does not turn a lookup into a sending, nor an answer into a denial.
+async fn days_later(trial: &Trial<'_>) -> Result<(), Stop> {
+    let act = trial.prepare().await?;
+    let outcome = trial.execute(&act).await?;
+    let effects = trial.aftermath(&act, &outcome, false).await?;
+    trial.bench.clock().pass(LONG_AFTER_S);
+    for _ in 0..2 {
+        let found = trial.lookup(&act).await?;
+        judge::found(&found, &effects, &effects, &act.frozen.contract, false)?;
+    }
+    trial.settle().await;
+    let later = trial.effects(&act).await;
+    if later != effects {
+        return failed(format!(
+            "lookups changed the record from {effects:?} to {later:?}"
+        ));
+    }
+    judge::grew_by(effects.len(), act.all_before, trial.bench.effects_in_all().await)
 }
 
 /// While it is away nothing is certain but that nothing was sent. The adapter is the same instance throughout.

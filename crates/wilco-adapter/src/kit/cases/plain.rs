@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
-use wilco_core::contract::{Identity, LateSend, Reversal};
+use wilco_core::contract::{Identity, Reversal};
 
 use super::{Cases, at};
 use crate::kit::clock::Still;
 use crate::kit::findings::{Stop, failed, not_applicable};
 use crate::kit::judge;
 use crate::kit::props::{job, permit, served};
+use crate::kit::sane::sane;
 use crate::kit::trial::Trial;
 use crate::{Outcome, ResolveError, Undone};
 
+/// How many times two daemons race.
+const ROUNDS: u32 = 3;
 /// How many acts are under way at once in the case that tries it.
 const AT_ONCE: u32 = 3;
 
@@ -35,6 +38,7 @@ pub(super) async fn all(cases: &mut Cases<'_, '_>) {
         released_after(trial).await,
     );
     cases.found("the same bytes again: no second effect", again(trial).await);
+    cases.found("sent by two daemons at once: one effect", by_two(trial).await);
     cases.found("several at once do not mix", at_once(trial).await);
     cases.found(
         "reversed by an act of its own, or refused by name",
@@ -42,51 +46,10 @@ pub(super) async fn all(cases: &mut Cases<'_, '_>) {
     );
 }
 
-/// The contract is consistent in itself, and says in words what data cannot.
+/// It is sane, and the same in every instance.
 async fn describe(trial: &Trial<'_>) -> Result<(), Stop> {
-    let d = &trial.description;
-    let word = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic());
-    if !word(&d.name) {
-        return failed(format!("name {:?} is not one word", d.name));
-    }
-    if d.counterparty.trim().is_empty() {
-        return failed("counterparty is empty: operators would not know who is meant");
-    }
-    if d.concurrency == 0 {
-        return failed("concurrency 0 would never let an act through");
-    }
-    for (i, served) in d.serves.iter().enumerate() {
-        let what = format!("{}/{}", served.profile, served.ask);
-        let same = |s: &&crate::Served| s.profile == served.profile && s.ask == served.ask;
-        if d.serves.iter().take(i).any(|s| same(&s)) {
-            return failed(format!("{what} is listed twice"));
-        }
-        let c = &served.contract;
-        if c.point_of_no_return.trim().is_empty() || c.not_found_means.trim().is_empty() {
-            return failed(format!(
-                "{what}: point_of_no_return and not_found_means are for operators and must not be empty"
-            ));
-        }
-        if matches!(c.identity, Identity::Window(0)) {
-            return failed(format!("{what}: an identity enforced for 0 seconds is none"));
-        }
-        if matches!(c.late_send, LateSend::RefusedAfter(0)) {
-            return failed(format!(
-                "{what}: late bytes refused after 0 seconds would be all bytes"
-            ));
-        }
-        if c.reversal == Reversal::None && c.reversal_until_s.is_some() {
-            return failed(format!(
-                "{what}: nothing can be taken back, and reversal_until_s says until when"
-            ));
-        }
-        if c.settle_window_s > 7 * 86_400 {
-            return failed(format!(
-                "{what}: a settle window of more than a week helps nobody"
-            ));
-        }
-    }
-    if *d != trial.bench.adapter().await.describe() {
+    sane(&trial.description)?;
+    if trial.bench.adapter().await.describe() != trial.description {
         return failed("describe() answers differently in a new instance");
     }
     Ok(())
@@ -95,27 +58,7 @@ async fn describe(trial: &Trial<'_>) -> Result<(), Stop> {
 /// Everything that will be executed is stated, and nothing has moved.
 async fn resolve(trial: &Trial<'_>) -> Result<(), Stop> {
     let act = trial.prepare().await?;
-    let stated: Vec<&str> = act.frozen.values.iter().map(|v| v.slot.as_str()).collect();
-    let wanted: Vec<&str> = act.job.exec.iter().map(String::as_str).collect();
-    if stated != wanted {
-        return failed(format!(
-            "resolve yields the slots {stated:?}; the ask names {wanted:?}"
-        ));
-    }
-    if let Some(empty) = act
-        .frozen
-        .values
-        .iter()
-        .find(|v| v.value.is_empty() || v.evidence.is_empty())
-    {
-        return failed(format!("slot {}: its value or its evidence is empty", empty.slot));
-    }
-    if let Some((key, _)) = act.frozen.extra.iter().find(|(k, _)| !k.starts_with("x_")) {
-        return failed(format!("extra slot {key} does not begin with x_"));
-    }
-    if let Some(slot) = act.frozen.carried.iter().find(|s| !wanted.contains(&s.as_str())) {
-        return failed(format!("carried slot {slot} is no execution slot of the ask"));
-    }
+    judge::states_all(&act.frozen, &act.job)?;
     trial.settle().await;
     judge::nothing(&trial.effects(&act).await, "after resolve")?;
     judge::grew_by(0, act.all_before, trial.bench.effects_in_all().await)
@@ -199,6 +142,26 @@ async fn again(trial: &Trial<'_>) -> Result<(), Stop> {
         let outcome = trial.execute(&act).await?;
         let effects = at("sent again", trial.aftermath(&act, &outcome, false).await)?;
         judge::one(&effects, "the same bytes sent again,")?;
+    }
+    Ok(())
+}
+
+/// A daemon that was thought dead sends at the same moment as the one that took over. Neither may call the act off because
+/// the other was first.
+async fn by_two(trial: &Trial<'_>) -> Result<(), Stop> {
+    if trial.served.contract.identity == Identity::None {
+        return not_applicable("identity = none: nobody takes over a sending");
+    }
+    for _ in 0..ROUNDS {
+        let act = trial.prepare().await?;
+        let (one, two) = tokio::join!(trial.execute(&act), trial.execute(&act));
+        let (one, two) = (one?, two?);
+        let effects = trial.aftermath(&act, &one, false).await?;
+        at(
+            &format!("{one:?} and {two:?}"),
+            judge::one(&effects, "sent by two at once,"),
+        )?;
+        judge::outcome(&two, &effects, "after the settle window")?;
     }
     Ok(())
 }

@@ -40,6 +40,8 @@ pub(super) async fn all(cases: &mut Cases<'_, '_>) {
     }
     let result = sending.garbage().await;
     cases.found("a reply that cannot be read: unknown", result);
+    let result = sending.in_pieces().await;
+    cases.found("a reply in small pieces: understood all the same", result);
     let result = sending.twice().await;
     cases.found("the request arrives twice", result);
     let result = sending.too_late_in_the_middle().await;
@@ -235,6 +237,25 @@ impl<'t, 'a> Sending<'t, 'a> {
                 }
                 at(&here, self.trial.aftermath(&act, &outcome, false).await)?;
             }
+        }
+        tried(fitting, met)
+    }
+
+    /// Where the network cuts an answer into packets means nothing.
+    async fn in_pieces(&self) -> Result<(), Stop> {
+        let (mut fitting, mut met) = (0, 0);
+        for place in self.places.iter().filter(|p| p.said.answered > 1) {
+            fitting += 1;
+            let here = place.to_string();
+            let broken = at(&here, self.broken(place, Break::Dribble).await)?;
+            let Some((act, outcome)) = broken else { continue };
+            met += 1;
+            if !matches!(outcome, Outcome::Executed(_) | Outcome::Accepted(_)) {
+                return failed(format!(
+                    "{here}: the reply was whole, in small pieces, and the answer is {outcome:?}"
+                ));
+            }
+            at(&here, self.trial.aftermath(&act, &outcome, false).await)?;
         }
         tried(fitting, met)
     }

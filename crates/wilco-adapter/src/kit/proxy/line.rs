@@ -17,6 +17,10 @@ const PAUSE: Duration = Duration::from_millis(50);
 const AT_MOST: Duration = Duration::from_secs(90);
 /// How long a server may take to answer what is said to it a second time.
 const REPEATED: Duration = Duration::from_secs(5);
+/// How many bytes of an answer come one by one, and in about how many pieces the rest.
+const SINGLY: usize = 24;
+/// The time between two pieces: long enough for a reader to see the first without the second.
+const BETWEEN_PIECES: Duration = Duration::from_millis(2);
 /// The largest turn that is written down, in bytes.
 const WRITTEN_DOWN: usize = 16 * 1024 * 1024;
 
@@ -121,7 +125,7 @@ impl Line {
                             repeat.get_or_insert_with(|| Broken::begin(&self.state));
                             self.server.write_all(bytes).await?;
                         }
-                        None | Some(Break::Pause) => self.server.write_all(bytes).await?,
+                        None | Some(Break::Pause | Break::Dribble) => self.server.write_all(bytes).await?,
                         Some(how) => return self.break_saying(how, bytes).await,
                     }
                 }
@@ -137,6 +141,7 @@ impl Line {
                             drop(broken);
                             self.client.write_all(&from_server[..n]).await?;
                         }
+                        Some(Break::Dribble) => self.dribble(&from_server[..n]).await?,
                         Some(Break::Duplicate) | None => self.client.write_all(&from_server[..n]).await?,
                         Some(how) => return self.break_reply(how, &from_server[..n]).await,
                     }
@@ -180,7 +185,7 @@ impl Line {
                 self.server.write_all(first).await?;
                 return self.until_reply(how).await;
             }
-            Break::Duplicate | Break::Pause => {}
+            Break::Duplicate | Break::Pause | Break::Dribble => {}
         }
         Ok(())
     }
@@ -245,6 +250,17 @@ impl Line {
         let mut bytes = vec![0; 4096];
         let end = async { while let Ok(1..) = self.client.read(&mut bytes).await {} };
         let _ = timeout(at_most, end).await;
+    }
+
+    /// Passes an answer on in pieces: the first bytes one by one, then more at a time, so that it ends.
+    async fn dribble(&mut self, answer: &[u8]) -> io::Result<()> {
+        let (first, rest) = answer.split_at(answer.len().min(SINGLY));
+        let pieces = first.chunks(1).chain(rest.chunks((rest.len() / SINGLY).max(1)));
+        for piece in pieces {
+            self.client.write_all(piece).await?;
+            tokio::time::sleep(BETWEEN_PIECES).await;
+        }
+        Ok(())
     }
 
     /// Waits until what is kept back may go.
