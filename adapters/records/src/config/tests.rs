@@ -138,3 +138,31 @@ fn the_statements_are_these() {
     assert!(server.record.is_none());
     assert_ne!(file.read.sql, server.read.sql);
 }
+
+/// The README's examples are what they seem.
+#[test]
+fn the_readme_can_be_copied() {
+    let readme = include_str!("../../README.md");
+    let blocks: Vec<&str> = readme
+        .split("```toml\n")
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next())
+        .collect();
+    assert_eq!(blocks.len(), 2);
+    for (block, more) in blocks
+        .into_iter()
+        .zip(["", "database = \"postgres\"\ndatabase_url_env = \"A\"\n"])
+    {
+        let block = block
+            .replace("[adapters.records]\n", "")
+            .replace("[adapters.records.", "[");
+        let read = config(&format!("{more}{block}"));
+        if more.is_empty() {
+            // The first example is the default, written out.
+            assert_eq!(format!("{read:?}"), format!("{:?}", RecordsConfig::default()));
+        } else {
+            assert!(read.sql.read.is_some() && read.sql.change.is_some() && read.sql.callback.is_some());
+        }
+        read.checked().unwrap_or_else(|e| panic!("{e}"));
+    }
+}

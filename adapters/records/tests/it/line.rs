@@ -278,6 +278,23 @@ async fn a_role_that_may_only_read_is_enough_to_prepare_and_not_to_change() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_prepare_reads_and_commit_changes_is_one_database() {
+    let (house, other) = (House::postgres(), House::postgres());
+    let elsewhere = other.config.database_url_file.clone();
+    let house = house.with(|c| c.read_url_file = elsewhere);
+    let text = house.adapter().health().await.err().unwrap_or_default();
+    assert!(text.contains("another database"), "{text}");
+    let job = change(&house);
+    let frozen = house.prepare(&job).await;
+    let text = not_sent(house.execute(&job, &frozen).await);
+    assert!(text.contains("stated from the database"), "{text}");
+    assert!(matches!(house.lookup(&job, &frozen).await, Found::Unknown(_)));
+    for house in [&house, &other] {
+        assert_eq!((house.account("marlow"), house.acts()), (OLD.to_owned(), 0));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_password_is_in_no_message_and_crosses_no_network_in_the_clear() {
     let house = House::postgres();
     let job = change(&house);

@@ -43,7 +43,7 @@ on_both! {
     callback: nothing_changes_before_the_call_back a_call_back_for_something_else_does_not_count
         a_call_back_withdrawn_stops_the_change;
     tables: a_missing_table_is_said_and_stops_only_this_adapter without_its_key_the_acts_table_is_not_used
-        a_row_that_comes_out_otherwise_is_rolled_back one_supplier_has_one_row
+        a_row_that_comes_out_otherwise_is_rolled_back a_rule_of_the_table_is_its_own_refusal one_supplier_has_one_row
         another_database_and_other_statements_are_noticed;
     own: statements_of_ones_own statements_that_cannot_work_are_named;
 }

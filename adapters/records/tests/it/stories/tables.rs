@@ -125,6 +125,32 @@ pub async fn a_row_that_comes_out_otherwise_is_rolled_back(house: House) {
     assert_eq!((house.account("marlow"), house.acts()), (OLD.to_owned(), 0));
 }
 
+pub async fn a_rule_of_the_table_is_its_own_refusal(house: House) {
+    house.sql("CREATE UNIQUE INDEX one_account ON vendor (acct)");
+    let job = crate::house::change_to(&house, "marlow", crate::house::OTHER);
+    let frozen = house.prepare(&job).await;
+    let text = rejected(house.execute(&job, &frozen).await);
+    assert!(text.to_lowercase().contains("unique"), "{text}");
+    assert_eq!((house.account("marlow"), house.acts()), (OLD.to_owned(), 0));
+    if house.is_sqlite() {
+        return;
+    }
+    // One that is only looked at when COMMIT comes.
+    house.sql(
+        "CREATE FUNCTION late() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'too late'; END $$",
+    );
+    house.sql(
+        "CREATE CONSTRAINT TRIGGER late AFTER UPDATE ON vendor DEFERRABLE INITIALLY DEFERRED \
+         FOR EACH ROW EXECUTE FUNCTION late()",
+    );
+    let job = change(&house);
+    let frozen = house.prepare(&job).await;
+    let text = rejected(house.execute(&job, &frozen).await);
+    assert!(text.contains("too late"), "{text}");
+    assert_eq!((house.account("marlow"), house.acts()), (OLD.to_owned(), 0));
+    assert!(matches!(house.lookup(&job, &frozen).await, Found::Absent(_)));
+}
+
 pub async fn one_supplier_has_one_row(house: House) {
     house.sql("CREATE TABLE copy AS SELECT * FROM vendor");
     house.sql("DROP TABLE vendor");
