@@ -118,7 +118,9 @@ impl Git {
     pub async fn health(&self) -> Result<(), String> {
         let branch = self.config.branch.clone();
         self.ensure().await?;
-        self.read_refs(&self.config.remote, &[&branch], READ).await.map(drop)
+        self.read_refs(&self.config.remote, &[&branch], READ)
+            .await
+            .map(drop)
     }
 
     /// How the act stands at the remote.
@@ -126,7 +128,9 @@ impl Git {
         let record = self.record(plan.act);
         let branch = self.config.branch.as_str();
         self.ensure().await?;
-        let refs = self.read_refs(&self.config.remote, &[branch, &record], time).await?;
+        let refs = self
+            .read_refs(&self.config.remote, &[branch, &record], time)
+            .await?;
         Ok(standing(&refs, branch, &record, &frozen.request.key, plan))
     }
 }
@@ -159,7 +163,10 @@ fn standing(refs: &[Ref], branch: &str, record: &str, key: &str, plan: &Plan) ->
     };
     // The id of a tag object is the digest of its bytes: the same id is our record, and with it the stated commit.
     if ours != key || parse::tagged(refs, record).is_some_and(|commit| commit != plan.to) {
-        return Standing::Strange(format!("{record} is there, but is {} and not our record", clean(ours, 80)));
+        return Standing::Strange(format!(
+            "{record} is there, but is {} and not our record",
+            clean(ours, 80)
+        ));
     }
     let status = match head {
         Some(head) if head == plan.to => format!("{branch} is at {head}"),

@@ -39,7 +39,10 @@ pub(crate) fn tagged<'r>(refs: &'r [Ref], name: &str) -> Option<&'r str> {
 
 /// Whether a text is the full id of an object.
 pub(crate) fn is_id(text: &str) -> bool {
-    text.len() == 40 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    text.len() == 40
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
 /// Whether a text may be the first digits of one.
@@ -140,9 +143,18 @@ mod tests {
         assert_eq!(pushed(&text, "refs/wilco/x"), Some(Pushed::Taken));
         assert_eq!(pushed(&text, "refs/wilco/y"), None);
         let said = |s: &str| pushed(&format!("!\t{A}:refs/heads/prod\t{s}\n"), "refs/heads/prod");
-        assert!(matches!(said("[rejected] (stale info)"), Some(Pushed::Refused(_))));
-        assert!(matches!(said("[remote rejected] (hook declined)"), Some(Pushed::Refused(_))));
-        assert!(matches!(said("[remote failure] (remote failed to report status)"), Some(Pushed::Unsaid(_))));
+        assert!(matches!(
+            said("[rejected] (stale info)"),
+            Some(Pushed::Refused(_))
+        ));
+        assert!(matches!(
+            said("[remote rejected] (hook declined)"),
+            Some(Pushed::Refused(_))
+        ));
+        assert!(matches!(
+            said("[remote failure] (remote failed to report status)"),
+            Some(Pushed::Unsaid(_))
+        ));
         assert!(matches!(said("[no match]"), Some(Pushed::Unsaid(_))));
     }
 }

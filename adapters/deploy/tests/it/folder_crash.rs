@@ -98,7 +98,11 @@ async fn what_was_tidied_up_by_hand_is_for_a_person() {
 async fn a_record_or_a_link_that_is_not_ours_is_nobodys_proof() {
     let (scene, job, frozen) = dead(Died::AfterRename).await;
     let record = scene.live().join(format!("acts/{}.json", job.act_id));
-    fs::write(&record, frozen.request.body.replace("CAB", "XYZ").replace("v2", "v9")).expect("written");
+    fs::write(
+        &record,
+        frozen.request.body.replace("CAB", "XYZ").replace("v2", "v9"),
+    )
+    .expect("written");
     assert!(matches!(scene.lookup(&job, &frozen).await, Found::Unknown(_)));
     fs::write(&record, &frozen.request.body).expect("written");
     let link = scene.live().join(format!("acts/{}", job.act_id));
