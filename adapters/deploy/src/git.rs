@@ -44,6 +44,8 @@ pub(crate) struct Git {
     /// The bare repository pushes are made from.
     repository: PathBuf,
     timeout: Duration,
+    /// Set once git has said so.
+    is_new_enough: std::sync::OnceLock<()>,
     /// Whoever changes the repository's refs holds it.
     one: tokio::sync::Mutex<()>,
 }
@@ -57,6 +59,7 @@ impl Git {
             place: place.clone(),
             config: config.clone(),
             timeout: all.timeout,
+            is_new_enough: std::sync::OnceLock::new(),
             one: tokio::sync::Mutex::new(()),
         }
     }

@@ -103,6 +103,14 @@ impl Git {
 
     /// Makes the repository and the hook where they are missing.
     pub(super) async fn ensure(&self) -> Result<(), String> {
+        if self.is_new_enough.get().is_none() {
+            let said = self.git(&["version"], "").await?;
+            if !super::parse::is_new_enough(&said) {
+                return Err(format!("{} is too old: git 2.32 or newer is needed", said.trim()));
+            }
+            // Perhaps another call has said so already.
+            let _ = self.is_new_enough.set(());
+        }
         let hooks = self.hooks();
         let hook = hooks.join("pre-push");
         let made = tokio::task::spawn_blocking(move || write_hook(&hooks)).await;

@@ -109,6 +109,13 @@ pub(crate) fn plan_in(record: &str) -> Result<Plan, String> {
     Ok(plan)
 }
 
+/// Whether `git version` says one that keeps out the user's configuration when it is told to (2.32).
+pub(crate) fn is_new_enough(said: &str) -> bool {
+    let version = said.trim().strip_prefix("git version ").unwrap_or_default();
+    let mut parts = version.split('.').map(|p| p.parse::<u32>().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= (2, 32)
+}
+
 /// What is left of git's complaints for a message: the lines that say why.
 pub(crate) fn complaint(err: &str) -> String {
     let says = |l: &&str| !l.is_empty() && !l.starts_with("hint:");
@@ -132,6 +139,20 @@ mod tests {
         assert_eq!(at(&read, "refs/heads/pro"), None);
         assert!(refs("<html>\n").is_err());
         assert_eq!(refs(""), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn a_git_that_cannot_be_told_to_mind_nobody_else_is_too_old() {
+        for good in [
+            "git version 2.32.0",
+            "git version 2.47.3 (Apple Git-1)",
+            "git version 3.0.rc1\n",
+        ] {
+            assert!(is_new_enough(good), "{good}");
+        }
+        for bad in ["git version 2.31.9", "git version 1.99", "", "git version x"] {
+            assert!(!is_new_enough(bad), "{bad}");
+        }
     }
 
     #[test]

@@ -206,7 +206,8 @@ async fn a_folder_that_somebody_else_is_at_is_waited_for_and_then_left() {
 #[tokio::test]
 async fn garbage_in_the_folder_is_named_and_left_alone() {
     let current = |scene: &FolderScene| scene.live().join("current");
-    let cases: [(&str, Box<dyn Fn(&FolderScene) -> std::io::Result<()>>); 5] = [
+    type Make = Box<dyn Fn(&FolderScene) -> std::io::Result<()>>;
+    let cases: [(&str, Make); 5] = [
         ("no link", Box::new(move |s| fs::create_dir_all(current(s)))),
         ("no link", Box::new(move |s| fs::write(current(s), "x"))),
         ("no release", Box::new(move |s| symlink("/etc", current(s)))),

@@ -41,7 +41,7 @@ async fn a_version_is_stated_as_its_commit_and_brought_in_once() {
     assert_eq!(found(scene.lookup(&job, &frozen).await), report);
 
     let record = format!("refs/wilco/{}", job.act_id);
-    assert_eq!(scene.records(), [record.clone()]);
+    assert_eq!(scene.records(), std::slice::from_ref(&record));
     let text = git(&scene.remote(), &["cat-file", "tag", &record]);
     assert!(text.contains("\"ver\":\"v2\"") && text.contains(&v2), "{text}");
     let option = std::fs::read_to_string(scene.remote().join("option")).expect("the hook has run");

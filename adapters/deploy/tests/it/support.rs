@@ -178,6 +178,10 @@ impl GitScene {
         self.adapter.lookup(job.act_id, frozen, job.now).await
     }
 
+    pub async fn adapter_resolve(&self, ver: &str) -> Result<Resolved, ResolveError> {
+        self.adapter.resolve(&self.deploy(ver)).await
+    }
+
     /// A deployment that goes well.
     pub async fn deployed(&self, ver: &str) -> (Job, Frozen) {
         let job = self.deploy(ver);
