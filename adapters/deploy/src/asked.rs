@@ -82,7 +82,10 @@ impl Asked {
         let (window, win, win_from) = window(job, place, needs("win"), form == Form::Deploy && !undoing)?;
         let apref = match job.slot("apref") {
             Some(apref) => Some(apref.to_owned()),
-            None => job.undo.as_ref().and_then(|u| u.frozen.value("apref").map(str::to_owned)),
+            None => job
+                .undo
+                .as_ref()
+                .and_then(|u| u.frozen.value("apref").map(str::to_owned)),
         };
         if needs("apref") && apref.is_none() {
             let text = "slot apref is missing: it says under which approval the change is made".to_owned();
@@ -109,11 +112,19 @@ impl Asked {
         let place = format!("target {}", plan.target);
         let one = |slot: &String| {
             let (value, source, evidence) = match (slot.as_str(), self.form) {
-                ("env", _) => (plan.env.clone(), Source::Resolved, format!("the configuration of {place}")),
+                ("env", _) => (
+                    plan.env.clone(),
+                    Source::Resolved,
+                    format!("the configuration of {place}"),
+                ),
                 ("ver", _) => (plan.ver.clone(), Source::Resolved, evidence.ver.clone()),
                 ("prev", Form::Deploy) => (plan.prev.clone(), Source::Resolved, evidence.prev.clone()),
                 ("prev", Form::Rollback) => (plan.ver.clone(), Source::Resolved, evidence.ver.clone()),
-                ("win", _) => (self.win.clone(), self.win_from, "the window that is kept to".to_owned()),
+                ("win", _) => (
+                    self.win.clone(),
+                    self.win_from,
+                    "the window that is kept to".to_owned(),
+                ),
                 _ => (
                     self.apref.clone().unwrap_or_default(),
                     Source::Handoff,
@@ -187,11 +198,17 @@ pub(crate) fn carried(ask: &str) -> impl Iterator<Item = &'static str> {
 
 fn version(job: &Job, slot: &str) -> Result<String, ResolveError> {
     match job.slot(slot) {
-        None => Err(refused("NOCTX", format!("slot {slot} is missing: it says what to bring in"))),
+        None => Err(refused(
+            "NOCTX",
+            format!("slot {slot} is missing: it says what to bring in"),
+        )),
         Some(text) if is_version(text) && text != crate::plan::NOTHING => Ok(text.to_owned()),
         Some(text) => {
             let rule = "a version is made of letters, digits and '._-/', as v2.4.1 or 6ce3c90";
-            Err(refused("SCOPE", format!("slot {slot}: {} is none; {rule}", clean(text, 60))))
+            Err(refused(
+                "SCOPE",
+                format!("slot {slot}: {} is none; {rule}", clean(text, 60)),
+            ))
         }
     }
 }
@@ -212,11 +229,15 @@ fn window(
             return Ok((window, String::new(), Source::Resolved));
         }
         if by_rule && place.window == WindowRule::Required {
-            let text = format!("slot win is missing: target {} is changed in a named window only", place.name);
+            let text = format!(
+                "slot win is missing: target {} is changed in a named window only",
+                place.name
+            );
             return Err(refused("SCOPE", text));
         }
-        let (text, window) = Window::from_now(job.now, OPEN_MINUTES, place.zone)
-            .ok_or_else(|| ResolveError::Passing("the clocks change within this hour; try again after it".to_owned()))?;
+        let (text, window) = Window::from_now(job.now, OPEN_MINUTES, place.zone).ok_or_else(|| {
+            ResolveError::Passing("the clocks change within this hour; try again after it".to_owned())
+        })?;
         return Ok((window, text, Source::Resolved));
     };
     let window = Window::parse(win, place.zone).ok_or_else(|| {
@@ -231,7 +252,11 @@ fn over(now: Timestamp, window: Window, win: &str) -> Result<(), ResolveError> {
     if now < window.closes {
         return Ok(());
     }
-    let text = format!("slot win: {} ended at {}", clean(win, 40), window.closes.to_rfc3339());
+    let text = format!(
+        "slot win: {} ended at {}",
+        clean(win, 40),
+        window.closes.to_rfc3339()
+    );
     Err(refused("EXPIRED", text))
 }
 

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-pub(crate) use check::is_version;
 use crate::window::Zone;
+pub(crate) use check::is_version;
 
 /// The `[adapters.deploy]` table.
 #[derive(Debug, Clone, Deserialize)]
@@ -223,7 +223,7 @@ pub(crate) struct Limits {
 }
 
 fn default_timeout_s() -> u32 {
-    60
+    30
 }
 
 fn default_settle_window_s() -> u32 {

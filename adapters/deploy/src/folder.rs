@@ -123,7 +123,11 @@ impl Folder {
         let site = Arc::clone(&self.site);
         let live = tokio::task::spawn_blocking(move || {
             // Before the first deployment there is no folder yet, and it is made then.
-            if site.config.folder.exists() { site.live().map(drop) } else { Ok(()) }
+            if site.config.folder.exists() {
+                site.live().map(drop)
+            } else {
+                Ok(())
+            }
         });
         live.await.unwrap_or_else(|e| Err(e.to_string()))
     }
@@ -147,12 +151,17 @@ impl Folder {
         };
         Some(match program::run(call).await {
             Ok(Ended { code: Some(0), .. }) => (Some("UP"), "healthy".to_owned()),
-            Ok(Ended { code: Some(10), .. }) => (Some("DEGRADED"), "the health program ended with 10".to_owned()),
-            // So says `timeout`, which runs it: no such program, or one that cannot be run.
-            Ok(Ended { code: Some(code @ (126 | 127)), .. }) => {
-                (None, format!("the health program could not be run ({code})"))
+            Ok(Ended { code: Some(10), .. }) => {
+                (Some("DEGRADED"), "the health program ended with 10".to_owned())
             }
-            Ok(Ended { code: Some(code), .. }) => (Some("DOWN"), format!("the health program ended with {code}")),
+            // So says `timeout`, which runs it: no such program, or one that cannot be run.
+            Ok(Ended {
+                code: Some(code @ (126 | 127)),
+                ..
+            }) => (None, format!("the health program could not be run ({code})")),
+            Ok(Ended { code: Some(code), .. }) => {
+                (Some("DOWN"), format!("the health program ended with {code}"))
+            }
             Ok(Ended { code: None, .. }) => (Some("DOWN"), "the health program was killed".to_owned()),
             Err(Failure::TimedOut(..)) => (Some("DOWN"), "the health program did not end in time".to_owned()),
             Err(failure) => (None, failure.to_string()),

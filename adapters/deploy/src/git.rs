@@ -44,6 +44,8 @@ pub(crate) struct Git {
     /// The bare repository pushes are made from.
     repository: PathBuf,
     timeout: Duration,
+    /// Set once git has said so.
+    is_new_enough: std::sync::OnceLock<()>,
     /// Whoever changes the repository's refs holds it.
     one: tokio::sync::Mutex<()>,
 }
@@ -57,6 +59,7 @@ impl Git {
             place: place.clone(),
             config: config.clone(),
             timeout: all.timeout,
+            is_new_enough: std::sync::OnceLock::new(),
             one: tokio::sync::Mutex::new(()),
         }
     }
@@ -118,7 +121,9 @@ impl Git {
     pub async fn health(&self) -> Result<(), String> {
         let branch = self.config.branch.clone();
         self.ensure().await?;
-        self.read_refs(&self.config.remote, &[&branch], READ).await.map(drop)
+        self.read_refs(&self.config.remote, &[&branch], READ)
+            .await
+            .map(drop)
     }
 
     /// How the act stands at the remote.
@@ -126,7 +131,9 @@ impl Git {
         let record = self.record(plan.act);
         let branch = self.config.branch.as_str();
         self.ensure().await?;
-        let refs = self.read_refs(&self.config.remote, &[branch, &record], time).await?;
+        let refs = self
+            .read_refs(&self.config.remote, &[branch, &record], time)
+            .await?;
         Ok(standing(&refs, branch, &record, &frozen.request.key, plan))
     }
 }
@@ -159,7 +166,10 @@ fn standing(refs: &[Ref], branch: &str, record: &str, key: &str, plan: &Plan) ->
     };
     // The id of a tag object is the digest of its bytes: the same id is our record, and with it the stated commit.
     if ours != key || parse::tagged(refs, record).is_some_and(|commit| commit != plan.to) {
-        return Standing::Strange(format!("{record} is there, but is {} and not our record", clean(ours, 80)));
+        return Standing::Strange(format!(
+            "{record} is there, but is {} and not our record",
+            clean(ours, 80)
+        ));
     }
     let status = match head {
         Some(head) if head == plan.to => format!("{branch} is at {head}"),

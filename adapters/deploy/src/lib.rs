@@ -46,7 +46,7 @@ struct Target {
 }
 
 enum Kind {
-    Git(Git),
+    Git(Box<Git>),
     Folder(Folder),
 }
 
@@ -61,7 +61,7 @@ impl DeployAdapter {
         let target = |t: &config::CheckedTarget| Target {
             place: t.place.clone(),
             kind: match &t.kind {
-                CheckedKind::Git(git) => Kind::Git(Git::new(&t.place, git, &config)),
+                CheckedKind::Git(git) => Kind::Git(Box::new(Git::new(&t.place, git, &config))),
                 CheckedKind::Folder(folder) => Kind::Folder(Folder::new(&t.place, folder, config.timeout)),
             },
         };
@@ -114,8 +114,14 @@ impl DeployAdapter {
             Kind::Git(git) => git.at(),
             Kind::Folder(folder) => folder.at(),
         };
-        if at != plan.place || format!("svc:{}", target.place.service) != plan.item || target.place.env != plan.env {
-            return Err(format!("target {} was another place when this was stated", plan.target));
+        if at != plan.place
+            || format!("svc:{}", target.place.service) != plan.item
+            || target.place.env != plan.env
+        {
+            return Err(format!(
+                "target {} was another place when this was stated",
+                plan.target
+            ));
         }
         Ok((target, plan))
     }
@@ -153,7 +159,10 @@ impl Adapter for DeployAdapter {
     }
 
     async fn resolve(&self, job: &Job) -> Result<Resolved, ResolveError> {
-        if job.profile != "deploy" || !ASKS.contains(&job.ask.as_str()) || (job.ask == "UNDO") != job.undo.is_some() {
+        if job.profile != "deploy"
+            || !ASKS.contains(&job.ask.as_str())
+            || (job.ask == "UNDO") != job.undo.is_some()
+        {
             let text = format!(
                 "deploy targets know ask=DEPLOY, ROLLBACK and UNDO, not {}",
                 clean(&job.ask, 30)

@@ -124,7 +124,11 @@ impl Plan {
 
     /// The extra slot that says what `ver` is.
     pub fn identity_slot(&self) -> &'static str {
-        if self.release.is_empty() { "x_commit" } else { "x_digest" }
+        if self.release.is_empty() {
+            "x_commit"
+        } else {
+            "x_digest"
+        }
     }
 }
 

@@ -78,7 +78,10 @@ pub(crate) async fn run(call: Call<'_>) -> Result<Ended, Failure> {
         .args(["--signal=KILL", &(seconds + 1).to_string(), call.program])
         .args(&call.arguments)
         .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into()))
+        .env(
+            "PATH",
+            std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into()),
+        )
         .env("LC_ALL", "C")
         .envs(call.environment)
         .stdin(Stdio::piped())
@@ -89,8 +92,13 @@ pub(crate) async fn run(call: Call<'_>) -> Result<Ended, Failure> {
     if let Some(folder) = call.folder {
         command.current_dir(folder);
     }
-    let mut child = command.spawn().map_err(|e| Failure::NotStarted(name.clone(), e))?;
-    let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+    let mut child = command
+        .spawn()
+        .map_err(|e| Failure::NotStarted(name.clone(), e))?;
+    let pid = child
+        .id()
+        .and_then(|id| i32::try_from(id).ok())
+        .and_then(Pid::from_raw);
     let mut group = Group(pid);
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let max = call.output_max;
@@ -177,7 +185,9 @@ async fn printed(words: &[String], time: Duration) -> Result<String, String> {
         output_max: TOKEN_MAX,
     };
     match run(call).await {
-        Ok(Ended { code: Some(0), out, .. }) => Ok(out),
+        Ok(Ended {
+            code: Some(0), out, ..
+        }) => Ok(out),
         Ok(ended) => Err(format!("token_command {program} ended with {:?}", ended.code)),
         Err(failure) => Err(format!("token_command: {failure}")),
     }

@@ -29,7 +29,10 @@ impl Window {
         }
         let number = |from: usize, to: usize| -> Option<u16> {
             let digits = &win[from..to];
-            digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok())?
+            digits
+                .bytes()
+                .all(|b| b.is_ascii_digit())
+                .then(|| digits.parse().ok())?
         };
         let small = |from: usize| u8::try_from(number(from, from + 2)?).ok();
         let month = Month::try_from(small(4)?).ok()?;
@@ -52,7 +55,10 @@ impl Window {
     pub fn from_now(now: Timestamp, minutes: i64, zone: Zone) -> Option<(String, Window)> {
         let start = OffsetDateTime::from_unix_timestamp(now.minute_down().0.div_euclid(1_000_000)).ok()?;
         let end = start.checked_add(Duration::minutes(minutes))?;
-        let (s, e) = (start.to_offset(zone.offset_at(start)), end.to_offset(zone.offset_at(end)));
+        let (s, e) = (
+            start.to_offset(zone.offset_at(start)),
+            end.to_offset(zone.offset_at(end)),
+        );
         let text = format!(
             "{:04}{:02}{:02}T{:02}{:02}-{:02}{:02}",
             s.year(),
@@ -80,7 +86,9 @@ impl Zone {
         }
         let number = |from: usize| -> Option<i8> {
             let two = &text[from..from + 2];
-            two.bytes().all(|b| b.is_ascii_digit()).then(|| two.parse().ok())?
+            two.bytes()
+                .all(|b| b.is_ascii_digit())
+                .then(|| two.parse().ok())?
         };
         let (hours, minutes) = (number(1)?, number(4)?);
         let sign = match bytes[0] {
@@ -91,14 +99,19 @@ impl Zone {
         if hours > 14 || minutes > 59 {
             return None;
         }
-        UtcOffset::from_hms(sign * hours, sign * minutes, 0).ok().map(Zone::Fixed)
+        UtcOffset::from_hms(sign * hours, sign * minutes, 0)
+            .ok()
+            .map(Zone::Fixed)
     }
 
     /// The instant a local time names: the first, where the clocks show it twice.
     fn instant(self, local: PrimitiveDateTime) -> Option<Timestamp> {
         let candidates = match self {
             Zone::Fixed(offset) => vec![offset],
-            Zone::London => [1, 0].iter().filter_map(|h| UtcOffset::from_hms(*h, 0, 0).ok()).collect(),
+            Zone::London => [1, 0]
+                .iter()
+                .filter_map(|h| UtcOffset::from_hms(*h, 0, 0).ok())
+                .collect(),
         };
         candidates
             .into_iter()
@@ -148,21 +161,42 @@ mod tests {
     #[test]
     fn a_window_is_counted_in_its_zone_and_may_go_over_midnight() {
         let utc = zone("+00:00");
-        assert_eq!(ends("20261002T0900-1030", utc), pair("20261002T0900Z", "20261002T1030Z"));
-        assert_eq!(ends("20261002T2300-0100", utc), pair("20261002T2300Z", "20261003T0100Z"));
-        assert_eq!(ends("20261231T2330-0030", zone("-05:30")), pair("20270101T0500Z", "20270101T0600Z"));
+        assert_eq!(
+            ends("20261002T0900-1030", utc),
+            pair("20261002T0900Z", "20261002T1030Z")
+        );
+        assert_eq!(
+            ends("20261002T2300-0100", utc),
+            pair("20261002T2300Z", "20261003T0100Z")
+        );
+        assert_eq!(
+            ends("20261231T2330-0030", zone("-05:30")),
+            pair("20270101T0500Z", "20270101T0600Z")
+        );
     }
 
     #[test]
     fn london_keeps_summer_time() {
         let london = zone("Europe/London");
-        assert_eq!(ends("20260701T2200-2300", london), pair("20260701T2100Z", "20260701T2200Z"));
-        assert_eq!(ends("20261201T2200-2300", london), pair("20261201T2200Z", "20261201T2300Z"));
+        assert_eq!(
+            ends("20260701T2200-2300", london),
+            pair("20260701T2100Z", "20260701T2200Z")
+        );
+        assert_eq!(
+            ends("20261201T2200-2300", london),
+            pair("20261201T2200Z", "20261201T2300Z")
+        );
         // The clocks go from 01:00 to 02:00: half past one is nowhere.
         assert_eq!(Window::parse("20260329T0130-0300", london), None);
-        assert_eq!(ends("20260329T0030-0300", london), pair("20260329T0030Z", "20260329T0200Z"));
+        assert_eq!(
+            ends("20260329T0030-0300", london),
+            pair("20260329T0030Z", "20260329T0200Z")
+        );
         // They go back from 02:00 to 01:00: the first half past one counts.
-        assert_eq!(ends("20261025T0130-0300", london), pair("20261025T0030Z", "20261025T0300Z"));
+        assert_eq!(
+            ends("20261025T0130-0300", london),
+            pair("20261025T0030Z", "20261025T0300Z")
+        );
     }
 
     #[test]

@@ -32,10 +32,18 @@ fn job_for(clock: &Still, n: u32, ver: &str) -> Job {
 
 fn undo_of(clock: &Still, undone: Undone) -> Job {
     use wilco_core::Clock;
-    let item = serde_json::from_str::<serde_json::Value>(undone.frozen.request.body.rsplit("\n\n").next().unwrap_or_default())
-        .ok()
-        .and_then(|plan| plan["item"].as_str().map(str::to_owned))
-        .unwrap_or_default();
+    let item = serde_json::from_str::<serde_json::Value>(
+        undone
+            .frozen
+            .request
+            .body
+            .rsplit("\n\n")
+            .next()
+            .unwrap_or_default(),
+    )
+    .ok()
+    .and_then(|plan| plan["item"].as_str().map(str::to_owned))
+    .unwrap_or_default();
     let mut job = kit::job(clock.now(), "deploy", "UNDO", &item, &[], &UNDO);
     job.undo = Some(undone);
     job
@@ -49,7 +57,10 @@ fn planned(frozen: &Frozen, field: &str) -> String {
 }
 
 fn pairs(values: &[(&str, &str)]) -> Vec<(String, String)> {
-    values.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+    values
+        .iter()
+        .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+        .collect()
 }
 
 // ---- the git remote
@@ -71,7 +82,9 @@ impl GitBench {
             git(&remote, &["branch", &format!("s{n}"), "prod"]);
         }
         let server = GitDaemon::serve(&temp.0);
-        let proxy = FaultProxy::to(server.addr).await.unwrap_or_else(|e| panic!("{e}"));
+        let proxy = FaultProxy::to(server.addr)
+            .await
+            .unwrap_or_else(|e| panic!("{e}"));
         let mut table = "timeout_s = 3\nsettle_window_s = 6\n".to_owned();
         for n in 0..PLACES {
             table += &format!(
@@ -122,8 +135,10 @@ impl GitBench {
         let hook = self.remote().join("hooks").join(name);
         std::fs::create_dir_all(self.remote().join("hooks")).unwrap_or_else(|e| panic!("{e}"));
         // Each takes itself away: it is for the next push only.
-        std::fs::write(&hook, format!("#!/bin/sh\nrm -f hooks/{name}\n{text}\n")).unwrap_or_else(|e| panic!("{e}"));
-        std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap_or_else(|e| panic!("{e}"));
+        std::fs::write(&hook, format!("#!/bin/sh\nrm -f hooks/{name}\n{text}\n"))
+            .unwrap_or_else(|e| panic!("{e}"));
+        std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755))
+            .unwrap_or_else(|e| panic!("{e}"));
     }
 
     /// Nobody serves the remote any more. What `git-daemon` has begun ends by itself.
@@ -169,7 +184,10 @@ impl Bench for GitBench {
     async fn effects(&self, _act: ActId, frozen: &Frozen) -> Vec<Effect> {
         let (from, to) = (planned(frozen, "from"), planned(frozen, "to"));
         let record = format!("refs/wilco/{}", planned(frozen, "act"));
-        let receipt = git(&self.remote(), &["for-each-ref", "--format=%(objectname)", &record]);
+        let receipt = git(
+            &self.remote(),
+            &["for-each-ref", "--format=%(objectname)", &record],
+        );
         let moves = self.moves();
         let of_act = moves.iter().filter(|m| **m == (from.clone(), to.clone()));
         let effect = |_| Effect {
@@ -196,7 +214,11 @@ impl Bench for GitBench {
         while still < 12 {
             tokio::time::sleep(Duration::from_millis(25)).await;
             let now = Some(self.moves());
-            still = if now == before && self.is_quiet() { still + 1 } else { 0 };
+            still = if now == before && self.is_quiet() {
+                still + 1
+            } else {
+                0
+            };
             before = now;
         }
         self.clock.pass(6);
@@ -302,8 +324,15 @@ impl FolderBench {
         let mut seen = self.seen.lock().unwrap_or_else(|e| panic!("{e}"));
         for n in 0..PLACES {
             let at = self.temp.0.join(format!("live/s{n}/current"));
-            let (Ok(text), Ok(meta)) = (std::fs::read_link(&at), std::fs::symlink_metadata(&at)) else { continue };
-            let sighting = (text.display().to_string(), meta.ino(), meta.ctime(), meta.ctime_nsec());
+            let (Ok(text), Ok(meta)) = (std::fs::read_link(&at), std::fs::symlink_metadata(&at)) else {
+                continue;
+            };
+            let sighting = (
+                text.display().to_string(),
+                meta.ino(),
+                meta.ctime(),
+                meta.ctime_nsec(),
+            );
             let of_place = seen.entry(n).or_default();
             if of_place.last() != Some(&sighting) {
                 of_place.push(sighting);
@@ -335,7 +364,9 @@ impl Bench for FolderBench {
     async fn effects(&self, act: ActId, frozen: &Frozen) -> Vec<Effect> {
         self.watch();
         let seen = self.seen.lock().unwrap_or_else(|e| panic!("{e}"));
-        let place: u32 = planned(frozen, "target")[1..].parse().unwrap_or_else(|e| panic!("{e}"));
+        let place: u32 = planned(frozen, "target")[1..]
+            .parse()
+            .unwrap_or_else(|e| panic!("{e}"));
         let folder = self.temp.0.join(format!("live/s{place}"));
         // What a service would have run: the file that is there by way of that link.
         let runs = |link: &str| std::fs::read_to_string(folder.join(link).join("app")).unwrap_or_default();
@@ -345,7 +376,10 @@ impl Bench for FolderBench {
             if sighting.0 != format!("acts/{act}") {
                 continue;
             }
-            let before = of_place.get(n.wrapping_sub(1)).map(|s| runs(&s.0)).unwrap_or_default();
+            let before = of_place
+                .get(n.wrapping_sub(1))
+                .map(|s| runs(&s.0))
+                .unwrap_or_default();
             effects.push(Effect {
                 values: pairs(&[
                     ("env", "PROD"),

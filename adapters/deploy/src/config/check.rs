@@ -143,7 +143,10 @@ impl At {
             return Err(self.wrong("branch", rule, &git.branch));
         }
         let records = git.records.as_str();
-        if !is_ref_path(records) || !records.starts_with("refs/") || records.starts_with("refs/heads") || records.starts_with("refs/tags")
+        if !is_ref_path(records)
+            || !records.starts_with("refs/")
+            || records.starts_with("refs/heads")
+            || records.starts_with("refs/tags")
         {
             let rule = "must be a folder of refs such as refs/wilco, and neither refs/heads nor refs/tags";
             return Err(self.wrong("records", rule, records));
@@ -191,7 +194,9 @@ impl At {
         };
         // `git` hands this to a shell, so only what a shell takes literally is let through.
         let plain = |w: &String| {
-            !w.is_empty() && w.bytes().all(|b| b.is_ascii_alphanumeric() || b"/._-=@:,%+".contains(&b))
+            !w.is_empty()
+                && w.bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b"/._-=@:,%+".contains(&b))
         };
         if words.is_empty() || words.len() > 40 || !words.iter().all(plain) {
             let rule = "must name a program, then its arguments, in letters, digits and /._-=@:,%+";
@@ -257,7 +262,11 @@ impl At {
             let rule = "must be the NAME of NAME-VER.tar.gz, made of letters, digits, '.', '-' and '_'";
             return Err(self.wrong("name", rule, &name));
         }
-        if folder.health.as_ref().is_some_and(|w| w.first().is_none_or(String::is_empty)) {
+        if folder
+            .health
+            .as_ref()
+            .is_some_and(|w| w.first().is_none_or(String::is_empty))
+        {
             return Err(self.wrong("health", "must name a program, then its arguments", ""));
         }
         Ok(CheckedFolder {
@@ -291,7 +300,9 @@ pub(crate) fn is_version(text: &str) -> bool {
     let first = text.bytes().next();
     first.is_some_and(|b| b.is_ascii_alphanumeric())
         && text.len() <= 100
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-/".contains(&b))
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"._-/".contains(&b))
         && is_ref_path(text)
 }
 
@@ -302,10 +313,13 @@ fn is_word(text: &str) -> bool {
 
 /// The narrower rules of `git check-ref-format`.
 fn is_ref_path(text: &str) -> bool {
-    let part = |p: &str| !p.is_empty() && !p.starts_with(['.', '-']) && !p.ends_with('.') && !p.ends_with(".lock");
+    let part =
+        |p: &str| !p.is_empty() && !p.starts_with(['.', '-']) && !p.ends_with('.') && !p.ends_with(".lock");
     text.len() <= 200
         && !text.contains("..")
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-/".contains(&b))
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"._-/".contains(&b))
         && text.split('/').all(part)
 }
 

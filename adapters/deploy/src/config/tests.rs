@@ -59,7 +59,9 @@ fn a_password_in_an_address_is_refused_and_not_shown() {
 fn relative_paths_count_from_the_data_folder_and_addresses_stay() {
     let data = Path::new("/data");
     let text = format!("{GIT}source = \"mirror/api.git\"\n");
-    let config = DeployConfig::from_toml(&text).unwrap_or_else(|e| panic!("{e}")).in_folder(data);
+    let config = DeployConfig::from_toml(&text)
+        .unwrap_or_else(|e| panic!("{e}"))
+        .in_folder(data);
     assert_eq!(config.work, Path::new("/data/deploy"));
     match &config.targets["api-prod"] {
         TargetConfig::Git(git) => {

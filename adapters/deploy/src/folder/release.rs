@@ -38,12 +38,17 @@ impl Site {
             }
             Err(e) => return Err(format!("{} cannot be read: {e}", at.display())),
             Ok(meta) if !meta.is_symlink() => {
-                return Err(format!("{} is no link; move it into releases/ and link to it", at.display()));
+                return Err(format!(
+                    "{} is no link; move it into releases/ and link to it",
+                    at.display()
+                ));
             }
             Ok(_) => {}
         }
         let link = fs::read_link(&at).map_err(|e| format!("{} cannot be read: {e}", at.display()))?;
-        let text = link.to_str().ok_or_else(|| format!("{} leads to no plain name", at.display()))?;
+        let text = link
+            .to_str()
+            .ok_or_else(|| format!("{} leads to no plain name", at.display()))?;
         self.leads_to(text)
     }
 
@@ -51,7 +56,11 @@ impl Site {
     pub(super) fn leads_to(&self, link: &str) -> Result<Live, String> {
         let strange = || {
             let at = self.current();
-            format!("{} leads to {}, which is no release of this folder", at.display(), clean(link, 100))
+            format!(
+                "{} leads to {}, which is no release of this folder",
+                at.display(),
+                clean(link, 100)
+            )
         };
         let target = Path::new(link);
         let inside = target.strip_prefix(self.root()).unwrap_or(target);
@@ -69,7 +78,11 @@ impl Site {
             _ => return Err(strange()),
         };
         if !fs::symlink_metadata(self.releases().join(&release)).is_ok_and(|m| m.is_dir()) {
-            return Err(format!("releases/{} is not there any more, and {} leads to it", clean(&release, 100), clean(link, 100)));
+            return Err(format!(
+                "releases/{} is not there any more, and {} leads to it",
+                clean(&release, 100),
+                clean(link, 100)
+            ));
         }
         Ok(Live {
             link: link.to_owned(),
@@ -139,7 +152,9 @@ impl Site {
         let mut act = live.act;
         for _ in 0..STEPS_MAX {
             let Some(this) = act else { return Ok(None) };
-            let Some((_, plan)) = self.record(this)? else { return Ok(None) };
+            let Some((_, plan)) = self.record(this)? else {
+                return Ok(None);
+            };
             if plan.ask == "DEPLOY" && plan.release == live.release {
                 return Ok(Some(plan));
             }

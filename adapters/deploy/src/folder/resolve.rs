@@ -34,25 +34,40 @@ struct Ready {
 
 impl Site {
     pub(super) fn resolve(&self, job: &Job, asked: &Asked) -> Result<Resolved, ResolveError> {
-        self.lay_out().map_err(|e| passing(format!("{} cannot be laid out: {e}", self.root().display())))?;
+        self.lay_out()
+            .map_err(|e| passing(format!("{} cannot be laid out: {e}", self.root().display())))?;
         let live = self.live().map_err(|e| refused("NOCTX", e))?;
         let name = self.name_of(&live).map_err(|e| refused("NOCTX", e))?;
         let (ver, ready, evidence) = self.wanted(job, asked, &live, &name)?;
         if ready.release == live.release {
-            let text = format!("{ver} is releases/{}, which runs in {} already: there is nothing to change", ready.release, asked.env);
+            let text = format!(
+                "{ver} is releases/{}, which runs in {} already: there is nothing to change",
+                ready.release, asked.env
+            );
             return Err(refused("CONFLICT", text));
         }
         let prev_by = if live.link.is_empty() {
             format!("{} is not there", self.current().display())
         } else {
-            format!("{} leads to releases/{} by {}", self.current().display(), live.release, live.link)
+            format!(
+                "{} leads to releases/{} by {}",
+                self.current().display(),
+                live.release,
+                live.link
+            )
         };
         let runs = Named { name, id: live.link };
         let will_run = Named {
             name: ver,
             id: ready.digest,
         };
-        let mut plan = asked.plan(job, &self.place, &self.root().display().to_string(), runs, will_run);
+        let mut plan = asked.plan(
+            job,
+            &self.place,
+            &self.root().display().to_string(),
+            runs,
+            will_run,
+        );
         plan.release = ready.release;
         plan.tree = ready.tree;
         let request = Request {
@@ -79,7 +94,10 @@ impl Site {
         for entry in fs::read_dir(self.releases())? {
             let entry = entry?;
             let old = |e: &fs::DirEntry| {
-                let age = e.metadata().and_then(|m| m.modified()).map(|at| SystemTime::now().duration_since(at));
+                let age = e
+                    .metadata()
+                    .and_then(|m| m.modified())
+                    .map(|at| SystemTime::now().duration_since(at));
                 matches!(age, Ok(Ok(age)) if age > ABANDONED)
             };
             if entry.file_name().to_string_lossy().starts_with(UNPACKING) && old(&entry) {
@@ -91,7 +109,13 @@ impl Site {
     }
 
     /// What is to run: its name, the release, and who says so.
-    fn wanted(&self, job: &Job, asked: &Asked, live: &Live, name: &str) -> Result<(String, Ready, String), ResolveError> {
+    fn wanted(
+        &self,
+        job: &Job,
+        asked: &Asked,
+        live: &Live,
+        name: &str,
+    ) -> Result<(String, Ready, String), ResolveError> {
         match &asked.want {
             Want::Version(ver) => {
                 let (ready, artefact) = self.unpacked(job, ver)?;
@@ -101,7 +125,9 @@ impl Site {
             Want::Before => {
                 let by = self.brought_in_by(live).map_err(|e| refused("NOCTX", e))?;
                 let plan = by.ok_or_else(|| {
-                    let text = format!("the folder has no record of what ran before {name}; deploy the version by name");
+                    let text = format!(
+                        "the folder has no record of what ran before {name}; deploy the version by name"
+                    );
                     refused("NOCTX", text)
                 })?;
                 self.back_to(&plan)
@@ -125,7 +151,10 @@ impl Site {
     /// What ran before an act, if it can run again.
     fn back_to(&self, plan: &Plan) -> Result<(String, Ready, String), ResolveError> {
         if plan.from.is_empty() {
-            let text = format!("nothing ran before act {}: there is no version to go back to", plan.act);
+            let text = format!(
+                "nothing ran before act {}: there is no version to go back to",
+                plan.act
+            );
             return Err(refused("NOCTX", text));
         }
         let before = self.leads_to(&plan.from).map_err(|e| refused("NOCTX", e))?;
@@ -163,12 +192,16 @@ impl Site {
         }
         let artefact = self.artefact(ver)?;
         let about = |e: TreeError| match e {
-            TreeError::Refused(text) => {
-                refused("SCOPE", format!("slot ver: the artefact {}: {text}", artefact.display()))
-            }
+            TreeError::Refused(text) => refused(
+                "SCOPE",
+                format!("slot ver: the artefact {}: {text}", artefact.display()),
+            ),
             TreeError::Passing(text) => passing(text),
         };
-        let temporary = Temporary(self.releases().join(format!("{UNPACKING}{}-{}", job.act_id, job.attempt)));
+        let temporary = Temporary(
+            self.releases()
+                .join(format!("{UNPACKING}{}-{}", job.act_id, job.attempt)),
+        );
         let cannot = |e: io::Error| passing(format!("{} cannot be written: {e}", temporary.0.display()));
         if temporary.0.exists() {
             fs::remove_dir_all(&temporary.0).map_err(cannot)?;
@@ -222,11 +255,18 @@ impl Site {
         }
         match found.as_slice() {
             [one] => Ok(one.clone()),
-            [] if !self.config.artefacts.is_dir() => {
-                Err(passing(format!("{} is not there", self.config.artefacts.display())))
-            }
-            [] => Err(refused("NOCTX", format!("slot ver: there is no artefact {base}.tar.gz, and no folder {base}"))),
-            _ => Err(refused("SCOPE", format!("slot ver: {base} is there as an archive and as a folder; leave one"))),
+            [] if !self.config.artefacts.is_dir() => Err(passing(format!(
+                "{} is not there",
+                self.config.artefacts.display()
+            ))),
+            [] => Err(refused(
+                "NOCTX",
+                format!("slot ver: there is no artefact {base}.tar.gz, and no folder {base}"),
+            )),
+            _ => Err(refused(
+                "SCOPE",
+                format!("slot ver: {base} is there as an archive and as a folder; leave one"),
+            )),
         }
     }
 

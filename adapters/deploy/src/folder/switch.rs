@@ -69,7 +69,9 @@ impl Site {
         }
         self.vouch(Some(plan.act));
         if let Err(e) = flushed {
-            return Err(Outcome::Unknown(format!("switched, but perhaps not on disk: {e}")));
+            return Err(Outcome::Unknown(format!(
+                "switched, but perhaps not on disk: {e}"
+            )));
         }
         match self.standing(body, plan) {
             Standing::Done(seen) => Ok(seen),
@@ -96,7 +98,10 @@ impl Site {
             Ok(Some(release)) if release == plan.release => {}
             Ok(None) => return Standing::Fresh,
             Ok(Some(other)) => {
-                return Standing::Strange(format!("acts/{} leads to releases/{other}, not to what was stated", plan.act));
+                return Standing::Strange(format!(
+                    "acts/{} leads to releases/{other}, not to what was stated",
+                    plan.act
+                ));
             }
             Err(text) => return Standing::Strange(text),
         }
@@ -119,9 +124,14 @@ impl Site {
             })
         };
         match self.live() {
-            Ok(live) if live.link == link_of(plan.act) => seen(format!("current leads to releases/{}", live.release)),
+            Ok(live) if live.link == link_of(plan.act) => {
+                seen(format!("current leads to releases/{}", live.release))
+            }
             now if read_small(&self.done(plan.act)).is_ok() => match now {
-                Ok(live) => seen(format!("done, and current was moved on to {} since", clean(&live.link, 100))),
+                Ok(live) => seen(format!(
+                    "done, and current was moved on to {} since",
+                    clean(&live.link, 100)
+                )),
                 Err(text) => seen(format!("done; now {text}")),
             },
             Ok(live) => Standing::Strange(format!(
@@ -150,7 +160,13 @@ impl Site {
         if live.link == plan.from {
             return Ok(live);
         }
-        let shown = |link: &str| if link.is_empty() { "nothing".to_owned() } else { clean(link, 100) };
+        let shown = |link: &str| {
+            if link.is_empty() {
+                "nothing".to_owned()
+            } else {
+                clean(link, 100)
+            }
+        };
         Err(format!(
             "current leads to {}, not to {} as stated",
             shown(&live.link),
@@ -207,7 +223,10 @@ impl Site {
     /// Takes the folder's lock. A folder that is not laid out is refused: it is another one, or is not mounted.
     fn lock(&self, wait: Duration) -> Result<Lock, String> {
         if !self.acts().is_dir() || !self.releases().is_dir() {
-            return Err(format!("{} is not laid out as it was when this was stated", self.root().display()));
+            return Err(format!(
+                "{} is not laid out as it was when this was stated",
+                self.root().display()
+            ));
         }
         let at = self.root().join("wilco.lock");
         let cannot = |e: io::Error| format!("{} cannot be locked: {e}", at.display());
@@ -246,11 +265,18 @@ fn link_of(act: ActId) -> String {
 }
 
 fn dead(plan: &Plan) -> String {
-    format!("act {} was begun and ended before current was switched; it is not taken up again", plan.act)
+    format!(
+        "act {} was begun and ended before current was switched; it is not taken up again",
+        plan.act
+    )
 }
 
 fn write_durably(at: &Path, text: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new().create(true).truncate(true).write(true).open(at)?;
+    let mut file = OpenOptions::new()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .open(at)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()
 }

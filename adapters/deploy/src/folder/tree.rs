@@ -59,16 +59,17 @@ impl Walk<'_> {
         }
         let mut names: Vec<OsString> = Vec::new();
         for entry in fs::read_dir(&at).map_err(cannot)? {
-            self.entries = self
-                .entries
-                .checked_sub(1)
-                .ok_or_else(|| TreeError::Refused("there are more files than max_entries allows".to_owned()))?;
+            self.entries = self.entries.checked_sub(1).ok_or_else(|| {
+                TreeError::Refused("there are more files than max_entries allows".to_owned())
+            })?;
             names.push(entry.map_err(cannot)?.file_name());
         }
         names.sort();
         for name in names {
             if Instant::now() >= self.until {
-                return Err(TreeError::Passing("it could not be measured in time; raise timeout_s".to_owned()));
+                return Err(TreeError::Passing(
+                    "it could not be measured in time; raise timeout_s".to_owned(),
+                ));
             }
             let inside = inside.join(&name);
             let at = self.root.join(&inside);
@@ -114,7 +115,9 @@ impl Walk<'_> {
                 .checked_sub(n as u64)
                 .ok_or_else(|| TreeError::Refused("it holds more than max_bytes allows".to_owned()))?;
             if Instant::now() >= self.until {
-                return Err(TreeError::Passing("it could not be measured in time; raise timeout_s".to_owned()));
+                return Err(TreeError::Passing(
+                    "it could not be measured in time; raise timeout_s".to_owned(),
+                ));
             }
             hash.update(&buffer[..n]);
         }

@@ -67,7 +67,9 @@ impl<'a> Unpacking<'a> {
             // To the end, so that the checksum is compared and what the digest covers is all there is.
             io::copy(&mut stream, &mut io::sink()).map_err(|e| broken(&e))?;
             if stream.limit() == 0 {
-                return Err(TreeError::Refused("the archive holds more than max_bytes allows".to_owned()));
+                return Err(TreeError::Refused(
+                    "the archive holds more than max_bytes allows".to_owned(),
+                ));
             }
         }
         io::copy(&mut hashed, &mut io::sink()).map_err(|e| broken(&e))?;
@@ -120,7 +122,8 @@ impl<'a> Unpacking<'a> {
                             self.link(path, link)?;
                         }
                         other => {
-                            let text = format!("{} is neither file, folder nor link ({other:?})", path.display());
+                            let text =
+                                format!("{} is neither file, folder nor link ({other:?})", path.display());
                             return Err(TreeError::Refused(text));
                         }
                     }
@@ -169,11 +172,19 @@ impl<'a> Unpacking<'a> {
             match part {
                 Component::Normal(part) if n >= self.strip => kept.push(part),
                 Component::Normal(_) => {}
-                _ => return Err(TreeError::Refused(format!("{} leads outside", clean(&path.display().to_string(), 100)))),
+                _ => {
+                    return Err(TreeError::Refused(format!(
+                        "{} leads outside",
+                        clean(&path.display().to_string(), 100)
+                    )));
+                }
             }
         }
         if kept.components().count() > DEPTH_MAX {
-            return Err(TreeError::Refused(format!("{} lies too deep", clean(&path.display().to_string(), 100))));
+            return Err(TreeError::Refused(format!(
+                "{} lies too deep",
+                clean(&path.display().to_string(), 100)
+            )));
         }
         Ok((!kept.as_os_str().is_empty()).then_some(kept))
     }
@@ -181,14 +192,18 @@ impl<'a> Unpacking<'a> {
     fn count(&mut self) -> Result<(), TreeError> {
         self.made += 1;
         if self.made > self.limits.entries {
-            return Err(TreeError::Refused("it holds more files than max_entries allows".to_owned()));
+            return Err(TreeError::Refused(
+                "it holds more files than max_entries allows".to_owned(),
+            ));
         }
         self.in_time()
     }
 
     fn in_time(&self) -> Result<(), TreeError> {
         if Instant::now() >= self.until {
-            return Err(TreeError::Passing("it could not be unpacked in time; raise timeout_s".to_owned()));
+            return Err(TreeError::Passing(
+                "it could not be unpacked in time; raise timeout_s".to_owned(),
+            ));
         }
         Ok(())
     }
@@ -200,7 +215,10 @@ impl<'a> Unpacking<'a> {
             match fs::symlink_metadata(&at) {
                 Ok(meta) if meta.is_dir() => {}
                 Ok(_) => {
-                    return Err(TreeError::Refused(format!("{} is a file and a folder", path.display())));
+                    return Err(TreeError::Refused(format!(
+                        "{} is a file and a folder",
+                        path.display()
+                    )));
                 }
                 Err(_) => {
                     self.count()?;
@@ -221,7 +239,9 @@ impl<'a> Unpacking<'a> {
             .mode(if runs { 0o755 } else { 0o644 })
             .open(&at)
             .map_err(|e| match e.kind() {
-                io::ErrorKind::AlreadyExists => TreeError::Refused(format!("{} is there twice", path.display())),
+                io::ErrorKind::AlreadyExists => {
+                    TreeError::Refused(format!("{} is there twice", path.display()))
+                }
                 _ => cannot_write(&at, &e),
             })?;
         let mut buffer = vec![0; 64 * 1024];
@@ -232,7 +252,9 @@ impl<'a> Unpacking<'a> {
             }
             self.bytes = self.bytes.saturating_add(n as u64);
             if self.bytes > self.limits.bytes {
-                return Err(TreeError::Refused("it holds more than max_bytes allows".to_owned()));
+                return Err(TreeError::Refused(
+                    "it holds more than max_bytes allows".to_owned(),
+                ));
             }
             self.in_time()?;
             to.write_all(&buffer[..n]).map_err(|e| cannot_write(&at, &e))?;
@@ -242,7 +264,10 @@ impl<'a> Unpacking<'a> {
     fn link(&mut self, path: PathBuf, target: PathBuf) -> Result<(), TreeError> {
         self.count()?;
         if target.is_absolute() || target.as_os_str().is_empty() {
-            return Err(TreeError::Refused(format!("the link {} leads outside", path.display())));
+            return Err(TreeError::Refused(format!(
+                "the link {} leads outside",
+                path.display()
+            )));
         }
         self.links.push((path, target));
         Ok(())
@@ -255,7 +280,9 @@ impl<'a> Unpacking<'a> {
             self.directory(path.parent().unwrap_or(Path::new("")))?;
             let at = self.into.join(path);
             std::os::unix::fs::symlink(target, &at).map_err(|e| match e.kind() {
-                io::ErrorKind::AlreadyExists => TreeError::Refused(format!("{} is there twice", path.display())),
+                io::ErrorKind::AlreadyExists => {
+                    TreeError::Refused(format!("{} is there twice", path.display()))
+                }
                 _ => cannot_write(&at, &e),
             })?;
         }
@@ -307,7 +334,9 @@ fn extended(entry: &mut impl Read) -> Result<(Option<Vec<u8>>, Option<Vec<u8>>),
             b"path" => name = Some(one.value_bytes().to_vec()),
             b"linkpath" => link = Some(one.value_bytes().to_vec()),
             key if key == b"size" || key.starts_with(b"GNU.sparse") => {
-                return Err(TreeError::Refused("it holds a file of a kind that is not unpacked".to_owned()));
+                return Err(TreeError::Refused(
+                    "it holds a file of a kind that is not unpacked".to_owned(),
+                ));
             }
             _ => {}
         }
@@ -317,7 +346,9 @@ fn extended(entry: &mut impl Read) -> Result<(Option<Vec<u8>>, Option<Vec<u8>>),
 
 fn limited(from: &mut impl Read, max: u64) -> Result<Vec<u8>, TreeError> {
     let mut bytes = Vec::new();
-    from.take(max + 1).read_to_end(&mut bytes).map_err(|e| broken(&e))?;
+    from.take(max + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|e| broken(&e))?;
     if bytes.len() as u64 > max {
         return Err(TreeError::Refused("it holds a name that is too long".to_owned()));
     }
@@ -330,13 +361,18 @@ fn path_of(name: &[u8]) -> Result<PathBuf, TreeError> {
         .filter(|t| t.len() as u64 <= NAME_MAX && !t.chars().any(char::is_control));
     match text {
         Some(text) => Ok(PathBuf::from(text)),
-        None => Err(TreeError::Refused("it holds a name that is too long or no plain text".to_owned())),
+        None => Err(TreeError::Refused(
+            "it holds a name that is too long or no plain text".to_owned(),
+        )),
     }
 }
 
 /// An archive that ends early or was damaged will be the same next time.
 fn broken(error: &io::Error) -> TreeError {
-    TreeError::Refused(format!("the artefact cannot be read to its end: {}", clean(&error.to_string(), 200)))
+    TreeError::Refused(format!(
+        "the artefact cannot be read to its end: {}",
+        clean(&error.to_string(), 200)
+    ))
 }
 
 fn cannot_write(at: &Path, error: &io::Error) -> TreeError {

@@ -65,7 +65,10 @@ impl Git {
         wilco_failpoint::reach!("send.answered");
         match passage {
             Passage::NotAsked => Outcome::NotSent(match ended {
-                Ok(ended) => format!("the push ended before anything was sent: {}", parse::complaint(&ended.err)),
+                Ok(ended) => format!(
+                    "the push ended before anything was sent: {}",
+                    parse::complaint(&ended.err)
+                ),
                 Err(failure) => format!("before anything was sent: {failure}"),
             }),
             Passage::Stopped(Stop::Ours(text)) => Outcome::NotSent(text),
@@ -105,7 +108,9 @@ impl Git {
             match passage {
                 Passage::Stopped(Stop::Ours(text)) => return Err(passing(text)),
                 Passage::Stopped(Stop::Moved(text)) => {
-                    return Err(passing(format!("the remote changed while it was read ({text}); try again")));
+                    return Err(passing(format!(
+                        "the remote changed while it was read ({text}); try again"
+                    )));
                 }
                 Passage::Open if option && said.contains("push options") => {}
                 Passage::Open if went_through(&ended) => return Ok(option),
@@ -123,7 +128,10 @@ impl Git {
         self.ensure().await?;
         let id = self.keep(&frozen.request.body).await?;
         if id != frozen.request.key {
-            return Err(format!("the frozen record has the id {id}, not the stated {}", frozen.request.key));
+            return Err(format!(
+                "the frozen record has the id {id}, not the stated {}",
+                frozen.request.key
+            ));
         }
         if !self.has(&plan.to).await {
             self.fetch_source().await.map_err(|e| e.to_string())?;
@@ -177,16 +185,24 @@ impl Git {
                 None => Outcome::Unknown(format!("{said}, and the remote does not show its ref")),
             },
             Ok(Standing::Strange(text)) => Outcome::Unknown(format!("{said}; then: {text}")),
-            Err(text) => Outcome::Unknown(format!("{said}, and the remote could not be read after it: {text}")),
+            Err(text) => Outcome::Unknown(format!(
+                "{said}, and the remote could not be read after it: {text}"
+            )),
         }
     }
 }
 
 fn arguments(remote: &str, plan: &Plan, wanted: &[Move], probe: bool) -> Vec<String> {
-    let mut arguments: Vec<String> =
-        ["push", "--porcelain", "--atomic", "--no-signed", "--no-follow-tags", "--recurse-submodules=no"]
-            .map(str::to_owned)
-            .to_vec();
+    let mut arguments: Vec<String> = [
+        "push",
+        "--porcelain",
+        "--atomic",
+        "--no-signed",
+        "--no-follow-tags",
+        "--recurse-submodules=no",
+    ]
+    .map(str::to_owned)
+    .to_vec();
     if probe {
         arguments.push("--dry-run".to_owned());
     }
@@ -212,7 +228,9 @@ fn went_through(ended: &Ended) -> bool {
     match ended.code {
         Some(0) => true,
         None | Some(BROKEN_PIPE) => complaints.next().is_none(),
-        Some(_) => complaints.next().is_some_and(|l| l.contains("unable to write")) && complaints.next().is_none(),
+        Some(_) => {
+            complaints.next().is_some_and(|l| l.contains("unable to write")) && complaints.next().is_none()
+        }
     }
 }
 
@@ -222,10 +240,18 @@ fn compare(moves: &[Move], wanted: &[Move]) -> Result<(), Stop> {
         match moves.iter().find(|m| m.name == want.name) {
             Some(found) if found == want => {}
             Some(found) => {
-                return Err(Stop::Moved(format!("{} is at {}, not at {}", want.name, found.from, want.from)));
+                return Err(Stop::Moved(format!(
+                    "{} is at {}, not at {}",
+                    want.name, found.from, want.from
+                )));
             }
             // What git leaves out has moved, or is where we would bring it.
-            None => return Err(Stop::Moved(format!("{} is not at {} any more", want.name, want.from))),
+            None => {
+                return Err(Stop::Moved(format!(
+                    "{} is not at {} any more",
+                    want.name, want.from
+                )));
+            }
         }
     }
     if moves.len() == wanted.len() {
@@ -250,10 +276,17 @@ fn verdict(ended: &Result<Ended, Failure>, branch: &str, record: &str) -> Verdic
         Err(failure) => return Verdict::Unsaid(failure.to_string()),
     };
     let said = parse::complaint(&ended.err);
-    match (parse::pushed(&ended.out, branch), parse::pushed(&ended.out, record)) {
+    match (
+        parse::pushed(&ended.out, branch),
+        parse::pushed(&ended.out, record),
+    ) {
         (Some(Pushed::Taken), Some(Pushed::Taken)) if ended.code == Some(0) => Verdict::Taken,
         (Some(Pushed::Refused(one)), Some(Pushed::Refused(other))) => {
-            let words = if one == other { one } else { format!("{one}, {other}") };
+            let words = if one == other {
+                one
+            } else {
+                format!("{one}, {other}")
+            };
             Verdict::Refused(format!("the remote refuses the push: {words}; {said}"))
         }
         _ => Verdict::Unsaid(said),
@@ -301,6 +334,9 @@ mod tests {
         assert!(matches!(of(unsaid), Verdict::Unsaid(_)));
         assert!(matches!(of(""), Verdict::Unsaid(_)));
         let taken = " \tb:refs/heads/prod\ta..b\n*\tb:refs/wilco/x\t[new reference]\n";
-        assert!(matches!(of(taken), Verdict::Unsaid(_)), "it ended with 1, so something went wrong");
+        assert!(
+            matches!(of(taken), Verdict::Unsaid(_)),
+            "it ended with 1, so something went wrong"
+        );
     }
 }

@@ -56,7 +56,8 @@ impl Gate {
     pub async fn asked(&mut self) -> Result<Vec<Move>, String> {
         let mut text = Vec::new();
         while !text.ends_with(b"end\n") {
-            if text.len() > ASKED_MAX || self.asked.read_buf(&mut text).await.map_err(|e| e.to_string())? == 0 {
+            if text.len() > ASKED_MAX || self.asked.read_buf(&mut text).await.map_err(|e| e.to_string())? == 0
+            {
                 return Err("the hook did not say what the push would move".to_owned());
             }
         }
@@ -102,6 +103,14 @@ impl Git {
 
     /// Makes the repository and the hook where they are missing.
     pub(super) async fn ensure(&self) -> Result<(), String> {
+        if self.is_new_enough.get().is_none() {
+            let said = self.git(&["version"], "").await?;
+            if !super::parse::is_new_enough(&said) {
+                return Err(format!("{} is too old: git 2.32 or newer is needed", said.trim()));
+            }
+            // Perhaps another call has said so already.
+            let _ = self.is_new_enough.set(());
+        }
         let hooks = self.hooks();
         let hook = hooks.join("pre-push");
         let made = tokio::task::spawn_blocking(move || write_hook(&hooks)).await;
@@ -130,7 +139,12 @@ impl Git {
         };
         match crate::program::run(call).await {
             Ok(ended) if ended.code == Some(HOOK_RUNS) => {}
-            Ok(_) => return Err(format!("{} cannot be run; is its file system mounted noexec?", hook.display())),
+            Ok(_) => {
+                return Err(format!(
+                    "{} cannot be run; is its file system mounted noexec?",
+                    hook.display()
+                ));
+            }
             Err(failure) => return Err(failure.to_string()),
         }
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -156,7 +170,11 @@ fn open(folder: PathBuf) -> std::io::Result<Gate> {
     let asked = asked.open_receiver(at)?;
     let (answer, at) = options(&folder, "answer");
     let answer = answer.open_sender(at)?;
-    Ok(Gate { folder, asked, answer })
+    Ok(Gate {
+        folder,
+        asked,
+        answer,
+    })
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -172,7 +190,13 @@ fn make_pipes(folder: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(folder)?;
     for name in ["asked", "answer"] {
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
-        rustix::fs::mknodat(rustix::fs::CWD, folder.join(name), rustix::fs::FileType::Fifo, mode, 0)?;
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            folder.join(name),
+            rustix::fs::FileType::Fifo,
+            mode,
+            0,
+        )?;
     }
     Ok(())
 }

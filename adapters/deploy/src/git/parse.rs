@@ -39,7 +39,10 @@ pub(crate) fn tagged<'r>(refs: &'r [Ref], name: &str) -> Option<&'r str> {
 
 /// Whether a text is the full id of an object.
 pub(crate) fn is_id(text: &str) -> bool {
-    text.len() == 40 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    text.len() == 40
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
 /// Whether a text may be the first digits of one.
@@ -106,6 +109,13 @@ pub(crate) fn plan_in(record: &str) -> Result<Plan, String> {
     Ok(plan)
 }
 
+/// Whether `git version` says one that keeps out the user's configuration when it is told to (2.32).
+pub(crate) fn is_new_enough(said: &str) -> bool {
+    let version = said.trim().strip_prefix("git version ").unwrap_or_default();
+    let mut parts = version.split('.').map(|p| p.parse::<u32>().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= (2, 32)
+}
+
 /// What is left of git's complaints for a message: the lines that say why.
 pub(crate) fn complaint(err: &str) -> String {
     let says = |l: &&str| !l.is_empty() && !l.starts_with("hint:");
@@ -132,6 +142,20 @@ mod tests {
     }
 
     #[test]
+    fn a_git_that_cannot_be_told_to_mind_nobody_else_is_too_old() {
+        for good in [
+            "git version 2.32.0",
+            "git version 2.47.3 (Apple Git-1)",
+            "git version 3.0.rc1\n",
+        ] {
+            assert!(is_new_enough(good), "{good}");
+        }
+        for bad in ["git version 2.31.9", "git version 1.99", "", "git version x"] {
+            assert!(!is_new_enough(bad), "{bad}");
+        }
+    }
+
+    #[test]
     fn a_refusal_is_read_only_where_it_is_certain() {
         let text = format!(
             "To x\n \t{A}:refs/heads/prod\t1111111..2222222\n*\t{B}:refs/wilco/x\t[new reference]\nDone\n"
@@ -140,9 +164,18 @@ mod tests {
         assert_eq!(pushed(&text, "refs/wilco/x"), Some(Pushed::Taken));
         assert_eq!(pushed(&text, "refs/wilco/y"), None);
         let said = |s: &str| pushed(&format!("!\t{A}:refs/heads/prod\t{s}\n"), "refs/heads/prod");
-        assert!(matches!(said("[rejected] (stale info)"), Some(Pushed::Refused(_))));
-        assert!(matches!(said("[remote rejected] (hook declined)"), Some(Pushed::Refused(_))));
-        assert!(matches!(said("[remote failure] (remote failed to report status)"), Some(Pushed::Unsaid(_))));
+        assert!(matches!(
+            said("[rejected] (stale info)"),
+            Some(Pushed::Refused(_))
+        ));
+        assert!(matches!(
+            said("[remote rejected] (hook declined)"),
+            Some(Pushed::Refused(_))
+        ));
+        assert!(matches!(
+            said("[remote failure] (remote failed to report status)"),
+            Some(Pushed::Unsaid(_))
+        ));
         assert!(matches!(said("[no match]"), Some(Pushed::Unsaid(_))));
     }
 }

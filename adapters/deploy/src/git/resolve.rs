@@ -27,10 +27,16 @@ impl Git {
         let remote = |e: String| passing(format!("the remote: {e}"));
         let records = format!("{}/*", self.config.records);
         let refs = self
-            .read_refs(&self.config.remote, &[&self.config.branch, &records], self.timeout)
+            .read_refs(
+                &self.config.remote,
+                &[&self.config.branch, &records],
+                self.timeout,
+            )
             .await
             .map_err(remote)?;
-        let head = parse::at(&refs, &self.config.branch).unwrap_or(NO_OBJECT).to_owned();
+        let head = parse::at(&refs, &self.config.branch)
+            .unwrap_or(NO_OBJECT)
+            .to_owned();
         self.fetch_source().await?;
         if head != NO_OBJECT && !self.has(&head).await {
             self.fetch_branch().await.map_err(remote)?;
@@ -68,7 +74,9 @@ impl Git {
 
     /// Writes the record into our repository and returns its id.
     pub(super) async fn keep(&self, record: &str) -> Result<String, String> {
-        let id = self.git(&["hash-object", "-t", "tag", "-w", "--stdin"], record).await?;
+        let id = self
+            .git(&["hash-object", "-t", "tag", "-w", "--stdin"], record)
+            .await?;
         let id = id.trim();
         if !parse::is_id(id) {
             return Err(format!("git gives the record the id {}", clean(id, 80)));
@@ -78,12 +86,17 @@ impl Git {
 
     /// Whether our repository has a commit.
     pub(super) async fn has(&self, commit: &str) -> bool {
-        self.git(&["cat-file", "-e", &format!("{commit}^{{commit}}")], "").await.is_ok()
+        self.git(&["cat-file", "-e", &format!("{commit}^{{commit}}")], "")
+            .await
+            .is_ok()
     }
 
     /// Brings every branch and tag of the source here.
     pub(super) async fn fetch_source(&self) -> Result<(), ResolveError> {
-        let refs = ["+refs/heads/*:refs/source/heads/*", "+refs/tags/*:refs/source/tags/*"];
+        let refs = [
+            "+refs/heads/*:refs/source/heads/*",
+            "+refs/tags/*:refs/source/tags/*",
+        ];
         self.fetch(&self.config.source, &refs)
             .await
             .map_err(|e| passing(format!("the source of versions: {e}")))
@@ -95,7 +108,15 @@ impl Git {
     }
 
     async fn fetch(&self, url: &str, refs: &[&str]) -> Result<(), String> {
-        let mut arguments = vec!["fetch", "--quiet", "--no-tags", "--prune", "--no-write-fetch-head", "--", url];
+        let mut arguments = vec![
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            "--prune",
+            "--no-write-fetch-head",
+            "--",
+            url,
+        ];
         arguments.extend(refs);
         self.git(&arguments, "").await.map(drop)
     }
@@ -107,14 +128,17 @@ impl Git {
         let meaning = |commit: String, kind| Ok(Some(Meaning { commit, kind }));
         match (tag, branch) {
             (Some(tag), Some(branch)) if tag != branch => {
-                let text = format!("{name} is a tag ({tag}) and a branch ({branch}) at the source; name the commit");
+                let text =
+                    format!("{name} is a tag ({tag}) and a branch ({branch}) at the source; name the commit");
                 Err(refused("SCOPE", text))
             }
             (Some(tag), _) => meaning(tag, "tag"),
             (None, Some(branch)) => meaning(branch, "branch"),
             (None, None) if !parse::is_short_id(name) => Ok(None),
             (None, None) => {
-                let Some(commit) = self.commit(name).await else { return Ok(None) };
+                let Some(commit) = self.commit(name).await else {
+                    return Ok(None);
+                };
                 let holds = ["for-each-ref", "--count=1", "--contains", &commit, "refs/source"];
                 let held = self.git(&holds, "").await.map_err(passing)?;
                 if held.is_empty() {
@@ -127,8 +151,16 @@ impl Git {
 
     async fn commit(&self, name: &str) -> Option<String> {
         let name = format!("{name}^{{commit}}");
-        let found = self.git(&["rev-parse", "--verify", "--quiet", "--end-of-options", &name], "").await;
-        found.ok().map(|id| id.trim().to_owned()).filter(|id| parse::is_id(id))
+        let found = self
+            .git(
+                &["rev-parse", "--verify", "--quiet", "--end-of-options", &name],
+                "",
+            )
+            .await;
+        found
+            .ok()
+            .map(|id| id.trim().to_owned())
+            .filter(|id| parse::is_id(id))
     }
 
     /// What the remote's own records say of the commit that runs: the plans that put it there, newest first.
@@ -146,7 +178,10 @@ impl Git {
         let mut missing = Vec::new();
         for (name, id) in &acts {
             if self.git(&["cat-file", "-e", id], "").await.is_err() {
-                missing.push(format!("+{name}:refs/records/{}", name.trim_start_matches(&prefix)));
+                missing.push(format!(
+                    "+{name}:refs/records/{}",
+                    name.trim_start_matches(&prefix)
+                ));
             }
         }
         if !missing.is_empty() {
@@ -157,10 +192,15 @@ impl Git {
         }
         let mut plans = Vec::new();
         for (name, id) in acts {
-            let Ok(text) = self.git(&["cat-file", "tag", id], "").await else { continue };
+            let Ok(text) = self.git(&["cat-file", "tag", id], "").await else {
+                continue;
+            };
             // What others left there is no history of ours.
             let ours = |p: &Plan| {
-                p.to == head && p.item == job.item && p.place == self.at() && name.ends_with(&p.act.to_string())
+                p.to == head
+                    && p.item == job.item
+                    && p.place == self.at()
+                    && name.ends_with(&p.act.to_string())
             };
             plans.extend(parse::plan_in(&text).ok().filter(ours));
         }
@@ -169,10 +209,21 @@ impl Git {
 
     /// What to call the commit that runs now: as the sender does, where that is true; else as the record that put it there
     /// does, as a tag does, or by its first digits.
-    async fn name_of(&self, head: &str, asked: &Asked, history: &[Plan]) -> Result<(Named, String), ResolveError> {
+    async fn name_of(
+        &self,
+        head: &str,
+        asked: &Asked,
+        history: &[Plan],
+    ) -> Result<(Named, String), ResolveError> {
         let named = |name: &str, by: String| {
             let id = head.to_owned();
-            Ok((Named { name: name.to_owned(), id }, by))
+            Ok((
+                Named {
+                    name: name.to_owned(),
+                    id,
+                },
+                by,
+            ))
         };
         let branch = &self.config.branch;
         if head == NO_OBJECT {
@@ -183,12 +234,25 @@ impl Git {
             && let Some(meaning) = self.meaning(name).await?
             && meaning.commit == head
         {
-            return named(name, format!("{is_at}, which the source has as {} {name}", meaning.kind));
+            return named(
+                name,
+                format!("{is_at}, which the source has as {} {name}", meaning.kind),
+            );
         }
         if let Some(plan) = history.first() {
-            return named(&plan.ver, format!("{is_at}, brought in as {} by act {}", plan.ver, plan.act));
+            return named(
+                &plan.ver,
+                format!("{is_at}, brought in as {} by act {}", plan.ver, plan.act),
+            );
         }
-        let tags = ["for-each-ref", "--sort=-version:refname", "--format=%(refname:lstrip=3)", "--points-at", head, "refs/source/tags"];
+        let tags = [
+            "for-each-ref",
+            "--sort=-version:refname",
+            "--format=%(refname:lstrip=3)",
+            "--points-at",
+            head,
+            "refs/source/tags",
+        ];
         let tags = self.git(&tags, "").await.map_err(passing)?;
         match tags.lines().find(|t| crate::config::is_version(t)) {
             Some(tag) => named(tag, format!("{is_at}, which the source has as tag {tag}")),
@@ -246,13 +310,19 @@ impl Git {
     /// Whether what ran before an act can run again.
     async fn back_to(&self, plan: &Plan) -> Result<(), ResolveError> {
         if plan.from == NO_OBJECT {
-            let text = format!("nothing ran before act {}: there is no version to go back to", plan.act);
+            let text = format!(
+                "nothing ran before act {}: there is no version to go back to",
+                plan.act
+            );
             return Err(refused("NOCTX", text));
         }
         if self.has(&plan.from).await {
             return Ok(());
         }
-        let text = format!("commit {} ran before act {}, and no source has it any more", plan.from, plan.act);
+        let text = format!(
+            "commit {} ran before act {}, and no source has it any more",
+            plan.from, plan.act
+        );
         Err(refused("NOCTX", text))
     }
 }

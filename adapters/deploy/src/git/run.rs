@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::parse::{self, Ref};
 use super::Git;
+use super::parse::{self, Ref};
 use crate::program::{self, Call, Ended, Failure, token};
 
 /// The most output of one call that is read, in bytes. A remote with a hundred thousand refs stays below it.
@@ -12,7 +12,10 @@ const OUTPUT_MAX: usize = 16 * 1024 * 1024;
 impl Git {
     /// Runs git in our repository and returns what it printed, if it succeeded.
     pub(super) async fn git(&self, arguments: &[&str], input: &str) -> Result<String, String> {
-        let ended = self.git_ended(arguments, input, self.timeout).await.map_err(|e| e.to_string())?;
+        let ended = self
+            .git_ended(arguments, input, self.timeout)
+            .await
+            .map_err(|e| e.to_string())?;
         match ended.code {
             Some(0) => Ok(ended.out),
             _ => Err(parse::complaint(&ended.err)),
@@ -20,12 +23,20 @@ impl Git {
     }
 
     /// The refs of another repository that have these names, and what tags among them are about.
-    pub(super) async fn read_refs(&self, url: &str, names: &[&str], time: Duration) -> Result<Vec<Ref>, String> {
+    pub(super) async fn read_refs(
+        &self,
+        url: &str,
+        names: &[&str],
+        time: Duration,
+    ) -> Result<Vec<Ref>, String> {
         let peeled: Vec<String> = names.iter().map(|n| format!("{n}^{{}}")).collect();
         let mut arguments = vec!["ls-remote", "--quiet", "--", url];
         arguments.extend(names);
         arguments.extend(peeled.iter().map(String::as_str));
-        let ended = self.git_ended(&arguments, "", time.min(self.timeout)).await.map_err(|e| e.to_string())?;
+        let ended = self
+            .git_ended(&arguments, "", time.min(self.timeout))
+            .await
+            .map_err(|e| e.to_string())?;
         if ended.code != Some(0) {
             return Err(parse::complaint(&ended.err));
         }
@@ -33,7 +44,12 @@ impl Git {
     }
 
     /// Runs git to its end, whatever that is.
-    pub(super) async fn git_ended(&self, arguments: &[&str], input: &str, time: Duration) -> Result<Ended, Failure> {
+    pub(super) async fn git_ended(
+        &self,
+        arguments: &[&str],
+        input: &str,
+        time: Duration,
+    ) -> Result<Ended, Failure> {
         self.git_with(arguments, input, time, Vec::new()).await
     }
 

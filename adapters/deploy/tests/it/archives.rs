@@ -53,7 +53,9 @@ async fn a_good_archive_is_unpacked_as_it_is() {
         let mut header = Header::new_gnu();
         header.set_size(content.len() as u64);
         header.set_mode(mode);
-        builder.append_data(&mut header, name, content.as_bytes()).expect("added");
+        builder
+            .append_data(&mut header, name, content.as_bytes())
+            .expect("added");
     };
     add("api/app", 0o4777, "v7");
     add("api/config", 0o600, "x=1");
@@ -61,19 +63,40 @@ async fn a_good_archive_is_unpacked_as_it_is() {
     let mut header = Header::new_gnu();
     header.set_entry_type(EntryType::Symlink);
     header.set_size(0);
-    builder.append_link(&mut header, "api/lib/app", "../app").expect("added");
+    builder
+        .append_link(&mut header, "api/lib/app", "../app")
+        .expect("added");
     let bytes = zipped(&builder.into_inner().expect("an archive"));
 
     let scene = FolderScene::with("strip = 1");
     let at = scene.archive_artefact("v7", &bytes);
     let (_, frozen) = scene.deployed("v7").await;
-    let sum = std::process::Command::new("sha256sum").arg(at).output().expect("sha256sum, of coreutils");
-    let sum = String::from_utf8_lossy(&sum.stdout).split(' ').next().unwrap_or_default().to_owned();
+    let sum = std::process::Command::new("sha256sum")
+        .arg(at)
+        .output()
+        .expect("sha256sum, of coreutils");
+    let sum = String::from_utf8_lossy(&sum.stdout)
+        .split(' ')
+        .next()
+        .unwrap_or_default()
+        .to_owned();
     assert_eq!(extra(&frozen, "x_digest"), format!("sha256:{sum}"));
     let current = scene.live().join("current");
-    let mode = |name: &str| fs::metadata(current.join(name)).expect("it is there").permissions().mode() & 0o7777;
-    assert_eq!((scene.app().as_str(), mode("app"), mode("config")), ("v7", 0o755, 0o644));
-    assert_eq!(fs::read_to_string(current.join("lib/app")).expect("the link leads there"), "v7");
+    let mode = |name: &str| {
+        fs::metadata(current.join(name))
+            .expect("it is there")
+            .permissions()
+            .mode()
+            & 0o7777
+    };
+    assert_eq!(
+        (scene.app().as_str(), mode("app"), mode("config")),
+        ("v7", 0o755, 0o644)
+    );
+    assert_eq!(
+        fs::read_to_string(current.join("lib/app")).expect("the link leads there"),
+        "v7"
+    );
     assert!(current.join(long).join("part").is_file());
 }
 
@@ -96,27 +119,67 @@ async fn a_hostile_archive_is_refused_and_leaves_nothing() {
         ("leads outside", archive(&[file("../evil", "x")])),
         ("leads outside", archive(&[file("a/../../evil", "x")])),
         ("leads outside", archive(&[file(&format!("{outside}/evil"), "x")])),
-        ("leads outside", archive(&[pax("19 path=../../evil\n"), file("app", "x")])),
-        ("leads outside", archive(&[file("app", "x"), link("l", "/etc/passwd")])),
+        (
+            "leads outside",
+            archive(&[pax("19 path=../../evil\n"), file("app", "x")]),
+        ),
+        (
+            "leads outside",
+            archive(&[file("app", "x"), link("l", "/etc/passwd")]),
+        ),
         ("leads outside", archive(&[file("app", "x"), link("l", "../..")])),
-        ("leads outside", archive(&[file("app", "x"), link("l", "nowhere")])),
+        (
+            "leads outside",
+            archive(&[file("app", "x"), link("l", "nowhere")]),
+        ),
         // Over links, `..` is not where it looks.
-        ("leads outside", archive(&[file("a/b/app", "x"), link("a/b/up", "../.."), link("l", "a/b/up/../x")])),
+        (
+            "leads outside",
+            archive(&[
+                file("a/b/app", "x"),
+                link("a/b/up", "../.."),
+                link("l", "a/b/up/../x"),
+            ]),
+        ),
         // A file by way of a link: the link is not made yet, so there is no way.
-        ("leads outside", archive(&[link("d", &outside), file("d/evil", "x")])),
+        (
+            "leads outside",
+            archive(&[link("d", &outside), file("d/evil", "x")]),
+        ),
         ("is there twice", archive(&[link("d", "e"), file("d/evil", "x")])),
         ("leads outside", archive(&[file("app", "x"), link("d", &outside)])),
         ("is there twice", archive(&[file("app", "x"), file("app", "y")])),
-        ("a file and a folder", archive(&[file("app", "x"), file("app/part", "y")])),
-        ("neither file", archive(&[entry(EntryType::Link, "l", "/etc/passwd", b"")])),
+        (
+            "a file and a folder",
+            archive(&[file("app", "x"), file("app/part", "y")]),
+        ),
+        (
+            "neither file",
+            archive(&[entry(EntryType::Link, "l", "/etc/passwd", b"")]),
+        ),
         ("neither file", archive(&[entry(EntryType::Fifo, "f", "", b"")])),
         ("neither file", archive(&[entry(EntryType::Char, "c", "", b"")])),
         ("neither file", archive(&[entry(EntryType::Block, "b", "", b"")])),
         ("no plain text", archive(&[file("a\nb", "x")])),
-        ("too long", archive(&[entry(EntryType::GNULongName, "n", "", &[b'a'; 9_000]), file("app", "x")])),
-        ("too long", archive(&[entry(EntryType::XHeader, "n", "", &[b'a'; 70_000]), file("app", "x")])),
+        (
+            "too long",
+            archive(&[
+                entry(EntryType::GNULongName, "n", "", &[b'a'; 9_000]),
+                file("app", "x"),
+            ]),
+        ),
+        (
+            "too long",
+            archive(&[
+                entry(EntryType::XHeader, "n", "", &[b'a'; 70_000]),
+                file("app", "x"),
+            ]),
+        ),
         ("max_bytes", archive(&[file("app", &"x".repeat(60_000))])),
-        ("max_entries", archive(&(0..60).map(|n| file(&format!("f{n}"), "")).collect::<Vec<_>>())),
+        (
+            "max_entries",
+            archive(&(0..60).map(|n| file(&format!("f{n}"), "")).collect::<Vec<_>>()),
+        ),
         ("it is empty", archive(&[])),
         ("to its end", cut),
         ("to its end", damaged),
@@ -129,7 +192,9 @@ async fn a_hostile_archive_is_refused_and_leaves_nothing() {
         let (why, text) = refusal(&scene.adapter, &scene.deploy("v7")).await;
         let by_name = why == "SCOPE" && text.contains("api-v7.tar.gz") && text.contains(named);
         assert!(by_name, "{n} {named}: {why} {text}");
-        let left: Vec<_> = fs::read_dir(scene.live().join("releases")).expect("it is there").collect();
+        let left: Vec<_> = fs::read_dir(scene.live().join("releases"))
+            .expect("it is there")
+            .collect();
         assert!(left.is_empty(), "{n} {named}: {left:?}");
         assert!(!scene.live().join("evil").exists() && !scene.temp.0.join("evil").exists());
     }
@@ -161,10 +226,26 @@ async fn a_folder_is_held_to_the_same_rules() {
     let (why, text) = refusal(&scene.adapter, &scene.deploy("v7")).await;
     assert!(why == "SCOPE" && text.contains("leads outside"), "{why} {text}");
     fs::remove_file(at.join("l")).expect("removed");
-    rustix::fs::mknodat(rustix::fs::CWD, at.join("pipe"), rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0)
-        .expect("a pipe");
-    assert!(refusal(&scene.adapter, &scene.deploy("v7")).await.1.contains("neither file"));
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        at.join("pipe"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR,
+        0,
+    )
+    .expect("a pipe");
+    assert!(
+        refusal(&scene.adapter, &scene.deploy("v7"))
+            .await
+            .1
+            .contains("neither file")
+    );
     fs::remove_file(at.join("pipe")).expect("removed");
     fs::write(at.join("big"), vec![0; 60_000]).expect("written");
-    assert!(refusal(&scene.adapter, &scene.deploy("v7")).await.1.contains("max_bytes"));
+    assert!(
+        refusal(&scene.adapter, &scene.deploy("v7"))
+            .await
+            .1
+            .contains("max_bytes")
+    );
 }

@@ -21,15 +21,40 @@ async fn a_version_is_unpacked_at_prepare_and_switched_to_at_commit() {
     let scene = FolderScene::new();
     let job = scene.deploy("v1");
     let frozen = scene.prepare(&job).await;
-    assert_eq!((frozen.value("ver"), frozen.value("prev")), (Some("v1"), Some("none")));
-    let digest = extra(&frozen, "x_digest").strip_prefix("sha256:").expect("a digest").to_owned();
+    assert_eq!(
+        (frozen.value("ver"), frozen.value("prev")),
+        (Some("v1"), Some("none"))
+    );
+    let digest = extra(&frozen, "x_digest")
+        .strip_prefix("sha256:")
+        .expect("a digest")
+        .to_owned();
     let release = format!("v1-{}", &digest[..12]);
-    assert!(scene.live().join("releases").join(&release).join("lib/part").is_file());
-    assert_eq!((scene.link(), scene.app()), (String::new(), String::new()), "nothing runs yet");
+    assert!(
+        scene
+            .live()
+            .join("releases")
+            .join(&release)
+            .join("lib/part")
+            .is_file()
+    );
+    assert_eq!(
+        (scene.link(), scene.app()),
+        (String::new(), String::new()),
+        "nothing runs yet"
+    );
 
     let report = executed(scene.execute(&job, &frozen).await);
-    assert_eq!((scene.link(), scene.app()), (format!("acts/{}", job.act_id), "v1".to_owned()));
-    for (slot, is) in [("env", "PROD"), ("ver", "v1"), ("prev", "none"), ("x_digest", &format!("sha256:{digest}"))] {
+    assert_eq!(
+        (scene.link(), scene.app()),
+        (format!("acts/{}", job.act_id), "v1".to_owned())
+    );
+    for (slot, is) in [
+        ("env", "PROD"),
+        ("ver", "v1"),
+        ("prev", "none"),
+        ("x_digest", &format!("sha256:{digest}")),
+    ] {
         assert_eq!(value(&report, slot), is, "{slot}");
     }
     assert_eq!(found(scene.lookup(&job, &frozen).await), report);
@@ -133,7 +158,10 @@ async fn what_was_stated_is_what_runs_or_nothing() {
     }
     // And prepare does not take it for the artefact.
     let (why, text) = refusal(&scene.adapter, &scene.deploy("v3")).await;
-    assert!(why == "CONFLICT" && text.contains("something else"), "{why} {text}");
+    assert!(
+        why == "CONFLICT" && text.contains("something else"),
+        "{why} {text}"
+    );
 }
 
 #[tokio::test]
@@ -178,12 +206,19 @@ async fn a_folder_that_somebody_else_is_at_is_waited_for_and_then_left() {
 #[tokio::test]
 async fn garbage_in_the_folder_is_named_and_left_alone() {
     let current = |scene: &FolderScene| scene.live().join("current");
-    let cases: [(&str, Box<dyn Fn(&FolderScene) -> std::io::Result<()>>); 5] = [
+    type Make = Box<dyn Fn(&FolderScene) -> std::io::Result<()>>;
+    let cases: [(&str, Make); 5] = [
         ("no link", Box::new(move |s| fs::create_dir_all(current(s)))),
         ("no link", Box::new(move |s| fs::write(current(s), "x"))),
         ("no release", Box::new(move |s| symlink("/etc", current(s)))),
-        ("no release", Box::new(move |s| symlink("releases/../../x", current(s)))),
-        ("not there", Box::new(move |s| symlink("releases/gone", current(s)))),
+        (
+            "no release",
+            Box::new(move |s| symlink("releases/../../x", current(s))),
+        ),
+        (
+            "not there",
+            Box::new(move |s| symlink("releases/gone", current(s))),
+        ),
     ];
     for (named, make) in cases {
         let scene = FolderScene::new();
@@ -195,7 +230,10 @@ async fn garbage_in_the_folder_is_named_and_left_alone() {
     let scene = FolderScene::new();
     fs::create_dir_all(scene.live()).expect("made");
     fs::write(scene.live().join("releases"), "x").expect("written");
-    assert!(matches!(scene.adapter.resolve(&scene.deploy("v1")).await, Err(ResolveError::Passing(_))));
+    assert!(matches!(
+        scene.adapter.resolve(&scene.deploy("v1")).await,
+        Err(ResolveError::Passing(_))
+    ));
 
     // And garbage that comes after prepare.
     let scene = FolderScene::new();
@@ -229,7 +267,10 @@ async fn a_rollback_goes_back_along_the_folders_own_records() {
     }
     let job = rollback(scene.clock.now());
     let frozen = scene.prepare(&job).await;
-    assert_eq!((frozen.value("prev"), extra(&frozen, "x_from")), (Some("v2"), "v3"));
+    assert_eq!(
+        (frozen.value("prev"), extra(&frozen, "x_from")),
+        (Some("v2"), "v3")
+    );
     let report = executed(scene.execute(&job, &frozen).await);
     assert_eq!((value(&report, "prev"), value(&report, "x_from")), ("v2", "v3"));
     assert_eq!(scene.app(), "v2");
@@ -240,7 +281,10 @@ async fn a_rollback_goes_back_along_the_folders_own_records() {
     executed(scene.execute(&job, &frozen).await);
     assert_eq!(scene.app(), "v1");
     let (why, text) = refusal(&scene.adapter, &rollback(scene.clock.now())).await;
-    assert!(why == "NOCTX" && text.contains("nothing ran before"), "{why} {text}");
+    assert!(
+        why == "NOCTX" && text.contains("nothing ran before"),
+        "{why} {text}"
+    );
 }
 
 #[tokio::test]
@@ -263,13 +307,28 @@ async fn an_undo_brings_back_what_ran_before_and_only_from_what_it_reverses() {
     let (job, frozen) = scene.deployed("v2").await;
     let back = undo(scene.clock.now(), &job, &frozen);
     let undoing = scene.prepare(&back).await;
-    let stated: Vec<(&str, &str)> = undoing.values.iter().map(|v| (v.slot.as_str(), v.value.as_str())).collect();
-    assert_eq!(stated, [("env", "PROD"), ("ver", "v1"), ("prev", "v2"), ("apref", "CAB-0931")]);
+    let stated: Vec<(&str, &str)> = undoing
+        .values
+        .iter()
+        .map(|v| (v.slot.as_str(), v.value.as_str()))
+        .collect();
+    assert_eq!(
+        stated,
+        [
+            ("env", "PROD"),
+            ("ver", "v1"),
+            ("prev", "v2"),
+            ("apref", "CAB-0931")
+        ]
+    );
     let report = executed(scene.execute(&back, &undoing).await);
     assert_eq!((value(&report, "ver"), value(&report, "prev")), ("v1", "v2"));
     assert_eq!(scene.app(), "v1");
     let (why, text) = refusal(&scene.adapter, &undo(scene.clock.now(), &job, &frozen)).await;
-    assert!(why == "CONFLICT" && text.contains("replace something else"), "{why} {text}");
+    assert!(
+        why == "CONFLICT" && text.contains("replace something else"),
+        "{why} {text}"
+    );
 }
 
 #[tokio::test]
@@ -297,7 +356,10 @@ async fn artefacts_that_are_missing_or_two_are_refused_by_name() {
     assert!(why == "SCOPE" && text.contains("leave one"), "{why} {text}");
     assert_eq!(refusal(&scene.adapter, &scene.deploy("a/b")).await.0, "SCOPE");
     fs::rename(scene.temp.0.join("artefacts"), scene.temp.0.join("away")).expect("moved");
-    assert!(matches!(scene.adapter.resolve(&scene.deploy("v2")).await, Err(ResolveError::Passing(_))));
+    assert!(matches!(
+        scene.adapter.resolve(&scene.deploy("v2")).await,
+        Err(ResolveError::Passing(_))
+    ));
 }
 
 #[tokio::test]
@@ -306,7 +368,10 @@ async fn how_the_service_does_is_reported_as_its_health_program_says() {
         ("[\"test\", \"-f\", \"current/app\"]", Some("UP")),
         ("[\"false\"]", Some("DOWN")),
         ("[\"sh\", \"-c\", \"exit 10\"]", Some("DEGRADED")),
-        ("[\"sh\", \"-c\", \"test $WILCO_VER = v1 && test $WILCO_ENV = PROD\"]", Some("UP")),
+        (
+            "[\"sh\", \"-c\", \"test $WILCO_VER = v1 && test $WILCO_ENV = PROD\"]",
+            Some("UP"),
+        ),
         ("[\"sleep\", \"60\"]", Some("DOWN")),
         ("[\"/nowhere/health\"]", None),
     ];
@@ -315,7 +380,12 @@ async fn how_the_service_does_is_reported_as_its_health_program_says() {
         let job = scene.deploy("v1");
         let frozen = scene.prepare(&job).await;
         let report = executed(scene.execute(&job, &frozen).await);
-        assert_eq!(value(&report, "state"), state.unwrap_or_default(), "{health}: {}", report.status);
+        assert_eq!(
+            value(&report, "state"),
+            state.unwrap_or_default(),
+            "{health}: {}",
+            report.status
+        );
         assert_eq!(scene.app(), "v1", "it runs, whatever its health");
     }
 }
@@ -326,6 +396,10 @@ async fn another_daemon_on_the_same_folder_finds_and_does_not_repeat() {
     let (job, frozen) = scene.deployed("v1").await;
     let other = FolderScene::beside(&scene);
     found(other.lookup(job.act_id, &frozen, job.now).await);
-    executed(other.execute(permit(&job, &frozen, scene.clock.clone()), &frozen).await);
+    executed(
+        other
+            .execute(permit(&job, &frozen, scene.clock.clone()), &frozen)
+            .await,
+    );
     assert!(other.health().await.is_ok());
 }

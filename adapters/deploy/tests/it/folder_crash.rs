@@ -9,13 +9,13 @@ use wilco_core::Frozen;
 
 use crate::support::*;
 
-/// The steps, in order, that were done before it died.
+/// The last step that was done before it died, in order.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 enum Died {
-    AfterRecord,
-    AfterNext,
-    AfterLink,
-    AfterRename,
+    Record,
+    Next,
+    Link,
+    Rename,
 }
 
 async fn dead(died: Died) -> (FolderScene, Job, Frozen) {
@@ -27,13 +27,13 @@ async fn dead(died: Died) -> (FolderScene, Job, Frozen) {
     let release = format!("../releases/v2-{}", &extra(&frozen, "x_digest")[7..19]);
     let next = live.join(format!("next.{act}"));
     fs::write(live.join(format!("acts/{act}.json")), &frozen.request.body).expect("written");
-    if died >= Died::AfterNext {
+    if died >= Died::Next {
         symlink(format!("acts/{act}"), &next).expect("linked");
     }
-    if died >= Died::AfterLink {
+    if died >= Died::Link {
         symlink(release, live.join(format!("acts/{act}"))).expect("linked");
     }
-    if died >= Died::AfterRename {
+    if died >= Died::Rename {
         fs::rename(&next, live.join("current")).expect("renamed");
     }
     (scene, job, frozen)
@@ -41,7 +41,7 @@ async fn dead(died: Died) -> (FolderScene, Job, Frozen) {
 
 #[tokio::test]
 async fn before_it_was_begun_it_is_absent_and_may_still_be_done() {
-    for died in [Died::AfterRecord, Died::AfterNext] {
+    for died in [Died::Record, Died::Next] {
         let (scene, job, frozen) = dead(died).await;
         assert!(matches!(scene.lookup(&job, &frozen).await, Found::Absent(_)));
         assert_eq!(scene.app(), "v1");
@@ -52,7 +52,7 @@ async fn before_it_was_begun_it_is_absent_and_may_still_be_done() {
 
 #[tokio::test]
 async fn begun_and_not_switched_it_never_will_be() {
-    let (scene, job, frozen) = dead(Died::AfterLink).await;
+    let (scene, job, frozen) = dead(Died::Link).await;
     assert!(matches!(scene.lookup(&job, &frozen).await, Found::Rejected(_)));
     match scene.execute(&job, &frozen).await {
         Outcome::Rejected(text) => assert!(text.contains("not taken up again"), "{text}"),
@@ -66,7 +66,7 @@ async fn begun_and_not_switched_it_never_will_be() {
 
 #[tokio::test]
 async fn switched_it_is_done_whatever_else_was_not_written() {
-    let (scene, job, frozen) = dead(Died::AfterRename).await;
+    let (scene, job, frozen) = dead(Died::Rename).await;
     assert_eq!(value(&found(scene.lookup(&job, &frozen).await), "ver"), "v2");
     executed(scene.execute(&job, &frozen).await);
     assert_eq!(scene.app(), "v2");
@@ -79,7 +79,7 @@ async fn switched_it_is_done_whatever_else_was_not_written() {
 #[tokio::test]
 async fn what_was_tidied_up_by_hand_is_for_a_person() {
     // Switched, nothing written, and the link put elsewhere by hand.
-    let (scene, job, frozen) = dead(Died::AfterRename).await;
+    let (scene, job, frozen) = dead(Died::Rename).await;
     fs::remove_file(scene.live().join("current")).expect("removed");
     let hex = &extra(&frozen, "x_digest")[7..19];
     symlink(format!("releases/v2-{hex}"), scene.live().join("current")).expect("linked");
@@ -87,7 +87,7 @@ async fn what_was_tidied_up_by_hand_is_for_a_person() {
     assert!(matches!(scene.execute(&job, &frozen).await, Outcome::Unknown(_)));
 
     // Begun, and its next link thrown away: it looks as if it had been switched.
-    let (scene, job, frozen) = dead(Died::AfterLink).await;
+    let (scene, job, frozen) = dead(Died::Link).await;
     fs::remove_file(scene.live().join(format!("next.{}", job.act_id))).expect("removed");
     assert!(matches!(scene.lookup(&job, &frozen).await, Found::Unknown(_)));
     assert!(matches!(scene.execute(&job, &frozen).await, Outcome::Unknown(_)));
@@ -96,9 +96,13 @@ async fn what_was_tidied_up_by_hand_is_for_a_person() {
 
 #[tokio::test]
 async fn a_record_or_a_link_that_is_not_ours_is_nobodys_proof() {
-    let (scene, job, frozen) = dead(Died::AfterRename).await;
+    let (scene, job, frozen) = dead(Died::Rename).await;
     let record = scene.live().join(format!("acts/{}.json", job.act_id));
-    fs::write(&record, frozen.request.body.replace("CAB", "XYZ").replace("v2", "v9")).expect("written");
+    fs::write(
+        &record,
+        frozen.request.body.replace("CAB", "XYZ").replace("v2", "v9"),
+    )
+    .expect("written");
     assert!(matches!(scene.lookup(&job, &frozen).await, Found::Unknown(_)));
     fs::write(&record, &frozen.request.body).expect("written");
     let link = scene.live().join(format!("acts/{}", job.act_id));

@@ -1,7 +1,7 @@
 //! Everything that can go wrong between prepare and the answer of a git remote. The judge is the remote's own reflog.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use wilco_adapter::kit::permit;
 use wilco_adapter::{Adapter, Found, Outcome};
@@ -31,7 +31,10 @@ async fn a_remote_that_moved_since_prepare_is_left_alone() {
     scene.move_by_hand("v3");
     let text = not_sent(scene.execute(&job, &frozen).await);
     assert!(text.contains("refs/heads/prod"), "{text}");
-    assert_eq!((scene.live(), scene.moves(), scene.records().len()), (scene.commit("v3"), 1, 0));
+    assert_eq!(
+        (scene.live(), scene.moves(), scene.records().len()),
+        (scene.commit("v3"), 1, 0)
+    );
     assert!(matches!(scene.lookup(&job, &frozen).await, Found::Absent(_)));
 }
 
@@ -51,10 +54,19 @@ async fn a_refusal_by_the_remote_is_certain() {
     let scene = GitScene::new();
     let job = scene.deploy("v2");
     let frozen = scene.prepare(&job).await;
-    scene.hook("pre-receive", "cat > /dev/null; echo 'frozen until Monday' >&2; exit 1");
+    scene.hook(
+        "pre-receive",
+        "cat > /dev/null; echo 'frozen until Monday' >&2; exit 1",
+    );
     let text = rejected(scene.execute(&job, &frozen).await);
-    assert!(text.contains("pre-receive hook declined") && text.contains("frozen until Monday"), "{text}");
-    assert_eq!((scene.live(), scene.moves(), scene.records().len()), (scene.commit("v1"), 0, 0));
+    assert!(
+        text.contains("pre-receive hook declined") && text.contains("frozen until Monday"),
+        "{text}"
+    );
+    assert_eq!(
+        (scene.live(), scene.moves(), scene.records().len()),
+        (scene.commit("v1"), 0, 0)
+    );
     assert!(matches!(scene.lookup(&job, &frozen).await, Found::Absent(_)));
 }
 
@@ -65,7 +77,10 @@ async fn a_remote_that_would_move_only_one_of_the_refs_moves_none() {
     let frozen = scene.prepare(&job).await;
     scene.hook("update", "case \"$1\" in refs/wilco/*) exit 1;; esac");
     rejected(scene.execute(&job, &frozen).await);
-    assert_eq!((scene.live(), scene.moves(), scene.records().len()), (scene.commit("v1"), 0, 0));
+    assert_eq!(
+        (scene.live(), scene.moves(), scene.records().len()),
+        (scene.commit("v1"), 0, 0)
+    );
 }
 
 #[tokio::test]
@@ -106,7 +121,10 @@ async fn a_push_that_lands_after_its_deadline_is_unknown_then_absent_then_found(
     let job = scene.deploy("v2");
     let frozen = scene.prepare(&job).await;
     // The remote works on, whatever becomes of its client; the test says when it may.
-    scene.hook("pre-receive", "cat > /dev/null; touch waiting; while ! [ -e go ]; do sleep 0.05; done");
+    scene.hook(
+        "pre-receive",
+        "cat > /dev/null; touch waiting; while ! [ -e go ]; do sleep 0.05; done",
+    );
     match scene.execute(&job, &frozen).await {
         Outcome::Unknown(_) => {}
         other => panic!("it may still land: {other:?}"),
@@ -135,7 +153,10 @@ async fn a_call_that_is_dropped_takes_its_push_with_it() {
     let job = scene.deploy("v2");
     let frozen = scene.prepare(&job).await;
     // Here the server is a child of the push, and is in its process group.
-    scene.hook("pre-receive", "cat > /dev/null; touch waiting; while ! [ -e go ]; do sleep 0.05; done; touch went");
+    scene.hook(
+        "pre-receive",
+        "cat > /dev/null; touch waiting; while ! [ -e go ]; do sleep 0.05; done; touch went",
+    );
     {
         let execute = scene.execute(&job, &frozen);
         tokio::pin!(execute);
@@ -148,6 +169,51 @@ async fn a_call_that_is_dropped_takes_its_push_with_it() {
             outcome = &mut execute => panic!("it does not end by itself: {outcome:?}"),
             () = arrived => {}
         }
+    }
+    std::fs::write(scene.remote().join("go"), "").expect("written");
+    for _ in 0..20 {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert!(!scene.remote().join("went").exists());
+    assert_eq!((scene.moves(), scene.records().len()), (0, 0));
+}
+
+#[tokio::test]
+async fn a_push_whose_daemon_died_is_ended_by_its_watcher() {
+    let scene = GitScene::with("timeout_s = 1\nsettle_window_s = 2", "");
+    let job = scene.deploy("v2");
+    let frozen = scene.prepare(&job).await;
+    scene.hook(
+        "pre-receive",
+        "cat > /dev/null; touch waiting; while ! [ -e go ]; do sleep 0.05; done; touch went",
+    );
+    // Nothing is dropped when a process is killed: no destructor, no signal to a child. Nor is it here.
+    let (adapter, clock) = (scene.elsewhere("deploy"), scene.clock.clone());
+    let (pushed, act) = (frozen.clone(), permit(&job, &frozen, clock));
+    let mut call = Box::pin(async move { adapter.execute(act, &pushed).await });
+    let arrived = async {
+        while !scene.remote().join("waiting").exists() {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    tokio::select! {
+        outcome = &mut call => panic!("it does not end by itself: {outcome:?}"),
+        () = arrived => {}
+    }
+    std::mem::forget(call);
+    let running = || {
+        let ps = std::process::Command::new("ps")
+            .args(["-eo", "args"])
+            .output()
+            .expect("ps, of procps");
+        let path = scene.temp.0.display().to_string();
+        String::from_utf8_lossy(&ps.stdout)
+            .lines()
+            .any(|l| l.contains("push") && l.contains(&path))
+    };
+    assert!(running());
+    while running() {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     std::fs::write(scene.remote().join("go"), "").expect("written");
     for _ in 0..20 {
@@ -179,7 +245,12 @@ async fn a_remote_that_never_answers_is_given_up_and_was_not_pushed_to() {
     let scene = GitScene::at(temp, &server.url, "timeout_s = 2\nsettle_window_s = 4", "");
     let job = scene.deploy("v2");
     let frozen = scene.prepare(&job).await;
-    let port: u16 = server.url.split([':', '/']).nth(4).and_then(|p| p.parse().ok()).expect("a port");
+    let port: u16 = server
+        .url
+        .split([':', '/'])
+        .nth(4)
+        .and_then(|p| p.parse().ok())
+        .expect("a port");
     drop(server);
     let silent = std::net::TcpListener::bind(("127.0.0.1", port)).expect("the port is free again");
     not_sent(scene.execute(&job, &frozen).await);
@@ -206,9 +277,17 @@ async fn a_permit_that_runs_out_while_the_push_connects_keeps_it_back() {
     let job = scene.deploy("v2");
     let frozen = scene.prepare(&job).await;
     let late = Arc::new(LateAfter(AtomicU32::new(0), job.now, frozen.not_after));
-    let text = not_sent(scene.adapter.execute(permit(&job, &frozen, late.clone()), &frozen).await);
+    let text = not_sent(
+        scene
+            .adapter
+            .execute(permit(&job, &frozen, late.clone()), &frozen)
+            .await,
+    );
     assert!(text.contains("not sent"), "{text}");
-    assert!(late.0.load(Ordering::SeqCst) >= 2, "it was asked again at the gate");
+    assert!(
+        late.0.load(Ordering::SeqCst) >= 2,
+        "it was asked again at the gate"
+    );
     assert_eq!((scene.moves(), scene.records().len()), (0, 0));
     // And one that was late from the start.
     scene.clock.pass(4 * 3_600);
@@ -235,7 +314,10 @@ async fn a_ref_under_our_name_that_is_not_our_record_is_nobodys_proof() {
     let job = scene.deploy("v2");
     let frozen = scene.prepare(&job).await;
     let v1 = scene.commit("v1");
-    git(&scene.remote(), &["update-ref", &format!("refs/wilco/{}", job.act_id), &v1]);
+    git(
+        &scene.remote(),
+        &["update-ref", &format!("refs/wilco/{}", job.act_id), &v1],
+    );
     match scene.execute(&job, &frozen).await {
         Outcome::Unknown(text) => assert!(text.contains("not our record"), "{text}"),
         other => panic!("{other:?}"),
@@ -264,7 +346,10 @@ async fn two_that_race_for_one_branch_are_one_deployment() {
     let other = scene.elsewhere("other-work");
     let racing = permit(&two, &second, scene.clock.clone());
     let (a, b) = tokio::join!(scene.execute(&one, &first), other.execute(racing, &second));
-    let done = [&a, &b].into_iter().filter(|o| matches!(o, Outcome::Executed(_))).count();
+    let done = [&a, &b]
+        .into_iter()
+        .filter(|o| matches!(o, Outcome::Executed(_)))
+        .count();
     let kept_out = |o: &&Outcome| matches!(o, Outcome::Rejected(_) | Outcome::NotSent(_));
     let refused = [&a, &b].into_iter().filter(kept_out).count();
     assert_eq!((done, refused), (1, 1), "{a:?} {b:?}");

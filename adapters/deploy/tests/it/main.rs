@@ -6,5 +6,6 @@ mod folder;
 mod folder_crash;
 mod git;
 mod git_failures;
+mod git_ways;
 mod support;
 mod windows;

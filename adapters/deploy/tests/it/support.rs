@@ -116,12 +116,21 @@ impl GitScene {
 
     /// How often the branch was moved since it was made, by the remote's own reflog.
     pub fn moves(&self) -> usize {
-        git(&self.remote(), &["reflog", "show", "--format=%H", "refs/heads/prod"]).lines().count() - 1
+        git(
+            &self.remote(),
+            &["reflog", "show", "--format=%H", "refs/heads/prod"],
+        )
+        .lines()
+        .count()
+            - 1
     }
 
     /// The refs acts have left at the remote.
     pub fn records(&self) -> Vec<String> {
-        let refs = git(&self.remote(), &["for-each-ref", "--format=%(refname)", "refs/wilco"]);
+        let refs = git(
+            &self.remote(),
+            &["for-each-ref", "--format=%(refname)", "refs/wilco"],
+        );
         refs.lines().map(str::to_owned).collect()
     }
 
@@ -132,13 +141,23 @@ impl GitScene {
         std::fs::create_dir_all(&hooks).unwrap_or_else(|e| panic!("{e}"));
         let hook = hooks.join(name);
         std::fs::write(&hook, format!("#!/bin/sh\n{text}\n")).unwrap_or_else(|e| panic!("{e}"));
-        std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap_or_else(|e| panic!("{e}"));
+        std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755))
+            .unwrap_or_else(|e| panic!("{e}"));
     }
 
     /// Somebody else moves the branch.
     pub fn move_by_hand(&self, to: &str) {
         let commit = self.commit(to);
-        git(&self.source(), &["push", "--quiet", "--force", &self.remote().display().to_string(), &format!("{commit}:refs/heads/prod")]);
+        git(
+            &self.source(),
+            &[
+                "push",
+                "--quiet",
+                "--force",
+                &self.remote().display().to_string(),
+                &format!("{commit}:refs/heads/prod"),
+            ],
+        );
     }
 
     pub fn deploy(&self, ver: &str) -> Job {
@@ -150,11 +169,17 @@ impl GitScene {
     }
 
     pub async fn execute(&self, job: &Job, frozen: &Frozen) -> Outcome {
-        self.adapter.execute(permit(job, frozen, self.clock.clone()), frozen).await
+        self.adapter
+            .execute(permit(job, frozen, self.clock.clone()), frozen)
+            .await
     }
 
     pub async fn lookup(&self, job: &Job, frozen: &Frozen) -> Found {
         self.adapter.lookup(job.act_id, frozen, job.now).await
+    }
+
+    pub async fn adapter_resolve(&self, ver: &str) -> Result<Resolved, ResolveError> {
+        self.adapter.resolve(&self.deploy(ver)).await
     }
 
     /// A deployment that goes well.
@@ -181,12 +206,21 @@ pub fn repositories(folder: &Path) {
     let remote = folder.join("remote.git");
     git(&remote, &["config", "core.logAllRefUpdates", "always"]);
     git(&remote, &["config", "receive.advertisePushOptions", "true"]);
-    git(&source, &["push", "--quiet", &remote.display().to_string(), "v1^{commit}:refs/heads/prod"]);
+    git(
+        &source,
+        &[
+            "push",
+            "--quiet",
+            &remote.display().to_string(),
+            "v1^{commit}:refs/heads/prod",
+        ],
+    );
 }
 
 /// git's own server, for what a remote does after its client is gone.
 pub struct GitDaemon {
     child: std::process::Child,
+    #[allow(dead_code)]
     pub addr: std::net::SocketAddr,
     pub url: String,
 }
@@ -196,7 +230,13 @@ impl GitDaemon {
         let port = free_port();
         let program = PathBuf::from(git(folder, &["--exec-path"])).join("git-daemon");
         let child = Command::new(program)
-            .args(["--listen=127.0.0.1", &format!("--port={port}"), "--export-all", "--enable=receive-pack", "--reuseaddr"])
+            .args([
+                "--listen=127.0.0.1",
+                &format!("--port={port}"),
+                "--export-all",
+                "--enable=receive-pack",
+                "--reuseaddr",
+            ])
             .arg(format!("--base-path={}", folder.display()))
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
             .stdin(Stdio::null())
@@ -292,7 +332,11 @@ impl FolderScene {
 
     /// An artefact that is an archive, of these bytes.
     pub fn archive_artefact(&self, version: &str, bytes: &[u8]) -> PathBuf {
-        let at = self.temp.0.join("artefacts").join(format!("api-{version}.tar.gz"));
+        let at = self
+            .temp
+            .0
+            .join("artefacts")
+            .join(format!("api-{version}.tar.gz"));
         std::fs::write(&at, bytes).unwrap_or_else(|e| panic!("{e}"));
         at
     }
@@ -318,7 +362,9 @@ impl FolderScene {
     }
 
     pub async fn execute(&self, job: &Job, frozen: &Frozen) -> Outcome {
-        self.adapter.execute(permit(job, frozen, self.clock.clone()), frozen).await
+        self.adapter
+            .execute(permit(job, frozen, self.clock.clone()), frozen)
+            .await
     }
 
     pub async fn lookup(&self, job: &Job, frozen: &Frozen) -> Found {
@@ -341,13 +387,25 @@ pub const DEPLOY: [&str; 5] = ["env", "ver", "prev", "win", "apref"];
 pub const UNDO: [&str; 4] = ["env", "ver", "prev", "apref"];
 
 pub fn deploy(now: Timestamp, ver: &str) -> Job {
-    let slots = [("env", "PROD"), ("ver", ver), ("win", "20261002T0800-1200"), ("apref", "CAB-0931")];
+    let slots = [
+        ("env", "PROD"),
+        ("ver", ver),
+        ("win", "20261002T0800-1200"),
+        ("apref", "CAB-0931"),
+    ];
     wilco_adapter::kit::job(now, "deploy", "DEPLOY", "svc:api", &slots, &DEPLOY)
 }
 
 pub fn rollback(now: Timestamp) -> Job {
     let slots = [("env", "PROD"), ("apref", "CAB-0932")];
-    wilco_adapter::kit::job(now, "deploy", "ROLLBACK", "svc:api", &slots, &["env", "prev", "apref"])
+    wilco_adapter::kit::job(
+        now,
+        "deploy",
+        "ROLLBACK",
+        "svc:api",
+        &slots,
+        &["env", "prev", "apref"],
+    )
 }
 
 pub fn undo(now: Timestamp, of: &Job, frozen: &Frozen) -> Job {
@@ -356,7 +414,11 @@ pub fn undo(now: Timestamp, of: &Job, frozen: &Frozen) -> Job {
         act_id: of.act_id,
         ask: of.ask.clone(),
         frozen: frozen.clone(),
-        executed: frozen.values.iter().map(|v| (v.slot.clone(), v.value.clone())).collect(),
+        executed: frozen
+            .values
+            .iter()
+            .map(|v| (v.slot.clone(), v.value.clone()))
+            .collect(),
         receipt: None,
     });
     job
@@ -372,7 +434,10 @@ pub fn with(mut job: Job, slot: &str, value: &str) -> Job {
 }
 
 pub async fn resolved(adapter: &DeployAdapter, job: &Job) -> Resolved {
-    adapter.resolve(job).await.unwrap_or_else(|e| panic!("{}: {e}", job.ask))
+    adapter
+        .resolve(job)
+        .await
+        .unwrap_or_else(|e| panic!("{}: {e}", job.ask))
 }
 
 pub async fn prepare(adapter: &DeployAdapter, job: &Job) -> Frozen {
@@ -402,9 +467,17 @@ pub fn found(found: Found) -> Report {
 }
 
 pub fn value<'r>(report: &'r Report, slot: &str) -> &'r str {
-    report.values.iter().find(|(k, _)| k == slot).map_or("", |(_, v)| v)
+    report
+        .values
+        .iter()
+        .find(|(k, _)| k == slot)
+        .map_or("", |(_, v)| v)
 }
 
 pub fn extra<'f>(frozen: &'f Frozen, slot: &str) -> &'f str {
-    frozen.extra.iter().find(|(k, _)| k == slot).map_or("", |(_, v)| v)
+    frozen
+        .extra
+        .iter()
+        .find(|(k, _)| k == slot)
+        .map_or("", |(_, v)| v)
 }

@@ -15,7 +15,11 @@ async fn a_window_that_has_not_opened_is_waited_for() {
     let scene = FolderScene::new();
     let job = with(scene.deploy("v1"), "win", "20261002T1000-1100");
     let frozen = scene.prepare(&job).await;
-    assert_eq!(frozen.not_after, at("20261002T1000Z"), "the kit's own end comes first");
+    assert_eq!(
+        frozen.not_after,
+        at("20261002T1000Z"),
+        "the kit's own end comes first"
+    );
     match scene.adapter.ready(job.act_id, &frozen).await {
         Ready::NotYet { from, .. } => assert_eq!(from, at("20261002T1000Z")),
         other => panic!("{other:?}"),
@@ -36,7 +40,10 @@ async fn a_window_ends_the_act_and_may_go_over_midnight() {
     assert_eq!(resolved.cut_off, Some(at("20261002T2230Z")));
     let frozen = scene.prepare(&job).await;
     scene.clock.pass(5_400);
-    let outcome = scene.adapter.execute(permit(&job, &frozen, scene.clock.clone()), &frozen).await;
+    let outcome = scene
+        .adapter
+        .execute(permit(&job, &frozen, scene.clock.clone()), &frozen)
+        .await;
     assert!(matches!(outcome, Outcome::NotSent(_)), "{outcome:?}");
     assert_eq!(scene.link(), "");
     let late = with(deploy(scene.clock.now(), "v1"), "win", "20261002T2230-0030");
