@@ -26,6 +26,8 @@ struct BankBench {
     http: reqwest::Client,
     /// What is pending is refused when it settles.
     refuses: AtomicBool,
+    /// A request that the lab carries out later is under way.
+    late: AtomicBool,
 }
 
 impl BankBench {
@@ -47,7 +49,7 @@ impl BankBench {
         let proxy = FaultProxy::to(lab.addr()).await.unwrap_or_else(|e| panic!("{e}"));
         let table = format!(
             "url = \"lab\"\npayees = \"lab\"\nconfirmation_of_payee = \"lab\"\n\
-             debtor_account = \"20-00-00/55779911\"\ntoken_file = {token:?}\ntimeout_s = 1\nsettle_window_s = 2"
+             debtor_account = \"20-00-00/55779911\"\ntoken_file = {token:?}\ntimeout_s = 2\nsettle_window_s = 4"
         );
         let config = BankConfig::from_toml(&table)
             .unwrap_or_else(|e| panic!("{e}"))
@@ -64,6 +66,7 @@ impl BankBench {
                 .build()
                 .unwrap_or_else(|e| panic!("{e}")),
             refuses: AtomicBool::new(false),
+            late: AtomicBool::new(false),
         }
     }
 
@@ -161,8 +164,11 @@ impl Bench for BankBench {
     }
 
     async fn settle(&self) {
-        // Long enough for the lab's `late`; a request it has taken in is carried out at once.
-        tokio::time::sleep(Duration::from_millis(250)).await;
+        // A request that the lab has taken in is carried out at once.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        if self.late.swap(false, Ordering::SeqCst) {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
         if self.refuses.swap(false, Ordering::SeqCst) {
             for payment in self.payments().await {
                 if let ("Pending", Some(id)) = (
@@ -193,8 +199,11 @@ impl Bench for BankBench {
             Fault::LoseRequest => self.knob("drop-before", 0.0).await,
             Fault::LoseReply => self.knob("drop-after-accept", 0.0).await,
             Fault::Garbage => self.knob("5xx-after-accept", 0.0).await,
-            Fault::Slow => self.knob("slow", 1.5).await,
-            Fault::Late => self.knob("late", 0.1).await,
+            Fault::Slow => self.knob("slow", 2.7).await,
+            Fault::Late => {
+                self.knob("late", 0.5).await;
+                self.late.store(true, Ordering::SeqCst);
+            }
             Fault::WrongValues => self.knob("wrong-account", 0.0).await,
             Fault::Lag => {
                 self.knob("drop-after-accept", 0.0).await;

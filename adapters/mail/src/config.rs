@@ -7,6 +7,7 @@ mod server;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -158,6 +159,14 @@ impl MailConfig {
             imap.ca_file.as_mut().map(place);
         }
         self
+    }
+
+    /// Has mail handed to the server that listens at this loopback address, with nobody logged in: a mail drop to try things
+    /// out with.
+    pub fn point_at(&mut self, at: SocketAddr) {
+        self.transport = "smtp".to_owned();
+        self.smtp = Some(SmtpConfig::at(at));
+        self.from.get_or_insert_with(|| "wilco@localhost".to_owned());
     }
 
     /// Checks every field, and reads the templates.

@@ -1,6 +1,6 @@
 //! The mail server and the archive mailbox: where they are, and how we show who we are.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -51,6 +51,28 @@ pub struct SmtpConfig {
     /// `timeout_s`.
     #[serde(default = "ten_minutes")]
     pub settle_window_s: u32,
+}
+
+impl SmtpConfig {
+    /// A server on loopback, with nobody logged in and every other setting as where it is left out.
+    pub(crate) fn at(at: SocketAddr) -> SmtpConfig {
+        SmtpConfig {
+            host: at.ip().to_string(),
+            port: Some(at.port()),
+            tls: None,
+            helo: None,
+            username: None,
+            password_file: None,
+            password_env: None,
+            password_command: None,
+            archive_bcc: None,
+            dsn: yes(),
+            ca_file: None,
+            timeout_s: thirty(),
+            reply_timeout_s: ten_minutes(),
+            settle_window_s: ten_minutes(),
+        }
+    }
 }
 
 /// The `[adapters.mail.imap]` table: a mailbox of ours into which a copy of each message goes.

@@ -1,0 +1,143 @@
+//! The plan of one deployment: what is frozen, and what is left at the target as the record of our reference. Pure.
+//!
+//! The same bytes stand in the store and at the target, so that a lookup compares records and not our memory of them.
+
+use serde::{Deserialize, Serialize};
+use wilco_adapter::Report;
+use wilco_core::{ActId, Timestamp};
+
+use crate::config::is_version;
+
+/// The word for "nothing ran there".
+pub(crate) const NOTHING: &str = "none";
+
+/// The largest record read, in bytes; ours have under two kilobytes.
+pub(crate) const RECORD_MAX: usize = 16 * 1024;
+
+/// Which slots a statement of the plan has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Form {
+    /// `ver` runs afterwards and `prev` ran before.
+    Deploy,
+    /// `prev` runs afterwards: it is the version that comes back.
+    Rollback,
+}
+
+/// One deployment, complete.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Plan {
+    pub act: ActId,
+    /// `DEPLOY`, `ROLLBACK` or `UNDO`.
+    pub ask: String,
+    pub form: Form,
+    pub item: String,
+    pub env: String,
+    /// The target's name in the configuration.
+    pub target: String,
+    /// The branch or folder itself, so that a record says what it is about.
+    pub place: String,
+    /// The name of what runs afterwards.
+    pub ver: String,
+    /// What that is: a commit, or the digest of an artefact.
+    pub to: String,
+    /// The name of what runs now.
+    pub prev: String,
+    /// What that is: a commit, or where the link points.
+    pub from: String,
+    /// The first instant it may be carried out, microseconds since 1970.
+    pub opens: Timestamp,
+    /// The first instant it may no longer.
+    pub closes: Timestamp,
+    /// `ver` is a tag of the source: a name that must not move before it is carried out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tag: bool,
+    /// The remote takes push options.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub push_option: bool,
+    /// The folder in `releases/`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub release: String,
+    /// The digest of everything in that folder.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tree: String,
+}
+
+/// What was seen at the target after the change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// The name of what runs, by what the target shows.
+    pub ver: String,
+    /// Its commit or digest.
+    pub to: String,
+    /// The name of what it took the place of.
+    pub prev: String,
+    /// `UP`, `DEGRADED` or `DOWN`.
+    pub state: Option<String>,
+    /// The target's own id for it.
+    pub receipt: String,
+    /// In words.
+    pub status: String,
+}
+
+impl Plan {
+    /// The bytes that are frozen and recorded.
+    pub fn to_json(&self) -> String {
+        // Strings and integers only, so there is nothing that could fail; an empty text would be refused on reading.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Reads a plan. What stands at a target was perhaps written by others, so names are checked again.
+    pub fn from_json(text: &str) -> Result<Plan, String> {
+        if text.len() > RECORD_MAX {
+            return Err(format!("a record has at most {RECORD_MAX} bytes"));
+        }
+        let plan: Plan = serde_json::from_str(text).map_err(|e| format!("no record of ours: {e}"))?;
+        for name in [&plan.ver, &plan.prev] {
+            if !is_version(name) {
+                return Err("no record of ours: a name in it is no version".to_owned());
+            }
+        }
+        Ok(plan)
+    }
+
+    /// What is reported, in the slots of the plan's form.
+    pub fn report(&self, seen: Seen) -> Report {
+        let slot = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let mut values = vec![slot("env", &self.env)];
+        match self.form {
+            Form::Deploy => values.extend([slot("ver", &seen.ver), slot("prev", &seen.prev)]),
+            Form::Rollback => values.extend([slot("prev", &seen.ver), slot("x_from", &seen.prev)]),
+        }
+        values.push(slot(self.identity_slot(), &seen.to));
+        if let Some(state) = &seen.state {
+            values.push(slot("state", state));
+        }
+        Report {
+            values,
+            receipt: Some(seen.receipt),
+            status: seen.status,
+            ..Report::default()
+        }
+    }
+
+    /// The extra slot that says what `ver` is.
+    pub fn identity_slot(&self) -> &'static str {
+        if self.release.is_empty() {
+            "x_commit"
+        } else {
+            "x_digest"
+        }
+    }
+}
+
+/// Foreign text, fit for a message: no control characters, and not without end.
+pub(crate) fn clean(text: &str, longest: usize) -> String {
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    let mut out: String = text.trim().chars().take(longest).map(plain).collect();
+    if text.trim().chars().nth(longest).is_some() {
+        out.push('…');
+    }
+    out
+}

@@ -1,0 +1,11 @@
+//! The deploy adapter against real counterparties: bare repositories and folders, each with its own record as the judge (the
+//! reflog of the branch that is moved, the links of the folder).
+
+mod archives;
+mod folder;
+mod folder_crash;
+mod git;
+mod git_failures;
+mod git_ways;
+mod support;
+mod windows;
