@@ -44,7 +44,7 @@ pub struct RecordsAdapter {
 
 impl RecordsAdapter {
     /// The adapter for a configured table. `clock` is the store's: it says when a change was made and whether a call-back
-    /// came after the statement. The database may be down.
+    /// came after the handoff. The database may be down.
     ///
     /// # Errors
     /// [`ConfigError`] naming the field and its rule.

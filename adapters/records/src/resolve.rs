@@ -5,7 +5,7 @@ use wilco_core::Resolved;
 use wilco_core::frozen::{FrozenValue, Request, Source};
 
 use crate::config::Checked;
-use crate::wire::{Row, Swap, clean, is_account, stands_on_line};
+use crate::wire::{Row, Swap, begun_at, clean, is_account, stands_on_line};
 use crate::zone::{from_line, on_line};
 use crate::{CHGBANK, RecordsAdapter, UNDO};
 
@@ -67,7 +67,8 @@ pub(crate) async fn resolve(records: &RecordsAdapter, job: &Job) -> Result<Resol
         acct: asked.acct.0.clone(),
         eff: eff.0.clone(),
         apref: asked.apref.0.clone(),
-        stated_at: job.now,
+        // An id made by a clock that ran ahead does not put the call-back off.
+        asked_at: begun_at(job.act_id).min(job.now),
         callback: config.callback,
         name: row.name.as_deref().map(|n| clean(n, 80)),
         phone: row.phone.as_deref().map(|p| clean(p, 40)),

@@ -25,8 +25,9 @@ pub(crate) struct Swap {
     pub acct: String,
     pub eff: String,
     pub apref: String,
-    /// When it was stated; a call-back counts from then on.
-    pub stated_at: Timestamp,
+    /// When the act began, to the millisecond: call-backs count from then on, also for a statement that was made anew
+    /// because an earlier one ran out while somebody was on the phone.
+    pub asked_at: Timestamp,
     /// Whether a call-back was required then.
     pub callback: bool,
     /// Who the supplier is, and the number on file, when it was stated.
@@ -196,15 +197,15 @@ impl Recorded {
     }
 }
 
-/// The call-back that counts: by somebody, at or after the statement, not ahead of now; the earliest of them. Else why
+/// The call-back that counts: by somebody, since the act began, not ahead of now; the earliest of them. Else why
 /// none does.
 pub(crate) fn counts(
     rows: &[Callback],
     swap: &Swap,
     now: Timestamp,
 ) -> Result<(String, String), Option<String>> {
-    // Written to the second or the minute, a call-back made right after the statement seems to be before it.
-    let since = swap.stated_at.minute_down();
+    // Written to the second or the minute, a call-back made right after it seems to be before it.
+    let since = swap.asked_at.minute_down();
     let latest = now.plus_seconds(SKEW_S);
     let mut why_not = None;
     let mut best: Option<(Timestamp, String, String)> = None;
@@ -222,7 +223,7 @@ pub(crate) fn counts(
             why_not.get_or_insert("a call-back is recorded, but not by whom".to_owned());
         } else if time < since {
             why_not.get_or_insert(format!(
-                "a call-back was recorded at {told}, before this was stated"
+                "a call-back was recorded at {told}, before this was asked for"
             ));
         } else if time > latest {
             why_not.get_or_insert(format!("a call-back is recorded for {told}, which has not come"));
@@ -231,6 +232,16 @@ pub(crate) fn counts(
         }
     }
     best.map(|(_, by, told)| (by, told)).ok_or(why_not)
+}
+
+/// When the handoff of an act arrived: its id says so (RFC 9562 §5.7).
+pub(crate) fn begun_at(act: ActId) -> Timestamp {
+    let millis = act
+        .as_bytes()
+        .iter()
+        .take(6)
+        .fold(0_i64, |n, b| n << 8 | i64::from(*b));
+    Timestamp(millis.saturating_mul(1_000))
 }
 
 /// How far the clock of whoever records a call-back may be ahead of ours, in seconds.
@@ -322,7 +333,7 @@ pub(crate) fn sql_text(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn swap(stated_at: &str) -> Swap {
+    fn swap(asked_at: &str) -> Swap {
         Swap {
             ask: "CHGBANK".to_owned(),
             sup: "marlow".to_owned(),
@@ -330,7 +341,7 @@ mod tests {
             acct: "40-12-88/61102938".to_owned(),
             eff: "20261005".to_owned(),
             apref: "FD-0930".to_owned(),
-            stated_at: at(stated_at),
+            asked_at: at(asked_at),
             callback: true,
             name: None,
             phone: None,
@@ -380,7 +391,13 @@ mod tests {
     }
 
     #[test]
-    fn a_call_back_counts_from_the_statement_on_and_names_who_made_it() {
+    fn an_act_knows_when_it_began() {
+        let began = at("20261002T0900Z");
+        assert_eq!(begun_at(ActId::new(began, [255; 10])), began);
+    }
+
+    #[test]
+    fn a_call_back_counts_from_the_handoff_on_and_names_who_made_it() {
         let now = at("20261002T1200Z");
         let swap = swap("20261002T0900Z");
         let told = |rows: &[Callback]| counts(rows, &swap, now);
@@ -391,7 +408,7 @@ mod tests {
         assert_eq!(told(&[called("x", "2026-10-01T11:00:00Z"), good]), who);
         assert_eq!(told(&[]), Err(None));
         let why = |row: Callback| told(&[row]).err().flatten().unwrap_or_default();
-        assert!(why(called("x", "2026-10-02T08:59:59Z")).contains("before this was stated"));
+        assert!(why(called("x", "2026-10-02T08:59:59Z")).contains("before this was asked for"));
         assert!(why(called("x", "2026-10-02T12:05:01Z")).contains("has not come"));
         assert!(why(called("x", "yesterday")).contains("cannot be read"));
         assert!(why(called("", "2026-10-02T09:30:00Z")).contains("not by whom"));

@@ -330,7 +330,7 @@ impl File {
 
     fn recorded(&self, db: &Connection, act: ActId, swap: &Swap) -> Result<Option<Recorded>, Stop> {
         let statement = &self.config.statements.lookup;
-        let binds = swap.binds(statement, act, swap.stated_at);
+        let binds = swap.binds(statement, act, swap.asked_at);
         let found = self.ask(db, statement, params_from_iter(binds), 1, |get| {
             Ok(Recorded {
                 sup: get("sup")?.unwrap_or_default(),
@@ -345,7 +345,7 @@ impl File {
 
     fn callbacks(&self, db: &Connection, act: ActId, swap: &Swap) -> Result<Vec<Callback>, Stop> {
         let statement = &self.config.statements.callback;
-        let binds = swap.binds(statement, act, swap.stated_at);
+        let binds = swap.binds(statement, act, swap.asked_at);
         let most = usize::try_from(MOST_CALLBACKS).unwrap_or(usize::MAX);
         self.ask(db, statement, params_from_iter(binds), most, |get| {
             Ok(Callback {

@@ -239,7 +239,7 @@ impl<'a> Talk<'a> {
 
     pub async fn recorded(&mut self, act: ActId, swap: &Swap) -> Result<Option<Recorded>, Stop> {
         let statement = &self.config.statements.lookup;
-        let binds = swap.binds(statement, act, swap.stated_at);
+        let binds = swap.binds(statement, act, swap.asked_at);
         let found = self.ask(statement, binds, 1, |row| {
             Ok(Recorded {
                 sup: text(row, "sup")?.unwrap_or_default(),
@@ -254,7 +254,7 @@ impl<'a> Talk<'a> {
 
     pub async fn callbacks(&mut self, act: ActId, swap: &Swap) -> Result<Vec<Callback>, Stop> {
         let statement = &self.config.statements.callback;
-        let binds = swap.binds(statement, act, swap.stated_at);
+        let binds = swap.binds(statement, act, swap.asked_at);
         let most = usize::try_from(MOST_CALLBACKS).unwrap_or(usize::MAX);
         let callback = |row: &PgRow| {
             Ok(Callback {

@@ -1,7 +1,7 @@
 //! Where a call-back is required, nothing changes before somebody rang, and said so in the customer's own table.
 
 use wilco_adapter::{Adapter, Found, Ready};
-use wilco_core::{ActId, Frozen};
+use wilco_core::{ActId, Clock, Frozen};
 
 use crate::house::{Asked, House, NEW, OLD, OTHER, change, done, rejected};
 
@@ -91,7 +91,7 @@ pub async fn a_call_back_for_something_else_does_not_count(house: House) {
     assert!(text.contains("required and not recorded: ring"), "{text}");
     let mut why = Vec::new();
     for (by, at, words) in [
-        ("j.smith", "2026-10-02 09:59:00", "before this was stated"),
+        ("j.smith", "2026-10-02 09:59:00", "before this was asked for"),
         ("j.smith", "2026-10-02 12:00:00", "has not come"),
         ("j.smith", "this morning", "cannot be read"),
         (" ", now, "not by whom"),
@@ -112,6 +112,28 @@ pub async fn a_call_back_for_something_else_does_not_count(house: House) {
         "{text}"
     );
     assert_eq!((house.account("marlow"), house.acts()), (OLD.to_owned(), 0));
+}
+
+pub async fn a_call_back_outlives_a_statement_that_ran_out(house: House) {
+    let house = strict(house);
+    let mut job = change(&house);
+    house.prepare(&job).await;
+    house.clock.pass(1_200);
+    house.sql(&format!(
+        "INSERT INTO wilco_callbacks VALUES ('marlow', '{OLD}', '{NEW}', 'j.smith', '2026-10-02 09:20')"
+    ));
+    house.clock.pass(3_600);
+    // The same handoff, stated again: nobody has to be rung twice.
+    (job.attempt, job.now) = (2, house.clock.now());
+    let frozen = house.prepare(&job).await;
+    assert_eq!(house.adapter().ready(job.act_id, &frozen).await, Ready::Yes);
+    done(house.execute(&job, &frozen).await);
+    // Another handoff for the same change needs its own.
+    house.sql(&format!("UPDATE vendor SET acct = '{OLD}' WHERE sup = 'marlow'"));
+    let other = change(&house);
+    let frozen = house.prepare(&other).await;
+    let text = awaited(&house, other.act_id, &frozen).await;
+    assert!(text.contains("before this was asked for"), "{text}");
 }
 
 pub async fn a_call_back_withdrawn_stops_the_change(house: House) {
