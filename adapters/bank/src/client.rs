@@ -22,19 +22,17 @@ use hyper::client::conn::http1;
 use hyper::{Method, Request, header};
 use hyper_util::rt::TokioIo;
 use serde::Deserialize;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
-use tokio::process::Command;
+use tokio::io::{AsyncRead, AsyncWrite};
 use wilco_adapter::Permit;
+use wilco_adapter::secret::{Secret, SecretSource, Shape, read_limited};
 
-use crate::config::{Base, Checked, Payees, TokenSource};
+use crate::config::{Base, Checked, Payees};
 use crate::wire::{self, Account, Payee, WireError};
 
 /// The largest answer read, in bytes. A payment's is under two kilobytes.
 const ANSWER_MAX: usize = 256 * 1024;
 /// The largest register file read, in bytes.
 const REGISTER_MAX: u64 = 4 * 1024 * 1024;
-/// The longest token, in bytes.
-const TOKEN_MAX: usize = 16 * 1024;
 /// How long a connection may take to stand, at most; the whole exchange has `timeout_s`.
 const CONNECT: Duration = Duration::from_secs(10);
 
@@ -43,7 +41,7 @@ pub(crate) struct Client {
     bank: Base,
     payees: Payees,
     cop: Option<Base>,
-    token: TokenSource,
+    token: SecretSource,
     timeout: Duration,
     resending: Duration,
     #[cfg(feature = "tls")]
@@ -205,16 +203,16 @@ impl Client {
     async fn exchange(&self, asked: Exchange<'_>) -> Result<Answer, Failure> {
         let deadline = tokio::time::Instant::now() + self.timeout;
         let token = match asked.bearer {
-            true => Some(tokio::time::timeout_at(deadline, token_read(&self.token)).await),
+            true => Some(tokio::time::timeout_at(deadline, self.token.read("token", Shape::Word)).await),
             false => None,
         };
         let token = match token {
             None => None,
             Some(Ok(Ok(token))) => Some(token),
-            Some(Ok(Err(text))) => return Err(Failure::NotSent(text)),
+            Some(Ok(Err(error))) => return Err(Failure::NotSent(error.to_string())),
             Some(Err(_)) => return Err(Failure::NotSent("the token was not read in time".to_owned())),
         };
-        let request = request(&asked, token).map_err(Failure::NotSent)?;
+        let request = request(&asked, token.as_ref()).map_err(Failure::NotSent)?;
         let connect = self.connect(asked.to);
         let connected =
             tokio::time::timeout_at(deadline.min(tokio::time::Instant::now() + CONNECT), connect).await;
@@ -300,7 +298,7 @@ impl Drop for AbortOnDrop {
     }
 }
 
-fn request(asked: &Exchange<'_>, token: Option<String>) -> Result<Request<Full<Bytes>>, String> {
+fn request(asked: &Exchange<'_>, token: Option<&Secret>) -> Result<Request<Full<Bytes>>, String> {
     let mut request = Request::builder()
         .method(asked.method.clone())
         .uri(format!("{}{}", asked.to.path, asked.path))
@@ -318,7 +316,7 @@ fn request(asked: &Exchange<'_>, token: Option<String>) -> Result<Request<Full<B
         request = request.header(header::CONTENT_TYPE, "application/json");
     }
     if let Some(token) = token {
-        let mut value = header::HeaderValue::from_str(&format!("Bearer {token}"))
+        let mut value = header::HeaderValue::from_str(&format!("Bearer {}", token.expose()))
             .map_err(|_| "the token holds characters a header cannot".to_owned())?;
         value.set_sensitive(true);
         request = request.header(header::AUTHORIZATION, value);
@@ -335,54 +333,6 @@ fn words(error: &hyper::Error) -> String {
         Some(cause) => format!("{error}: {cause}"),
         None => error.to_string(),
     }
-}
-
-async fn token_read(source: &TokenSource) -> Result<String, String> {
-    let text = match source {
-        TokenSource::File(path) => {
-            let file = read_limited(path, TOKEN_MAX as u64).await;
-            file.map_err(|e| format!("the token file {} cannot be read: {e}", path.display()))?
-        }
-        TokenSource::Env(name) => {
-            std::env::var(name).map_err(|_| format!("the environment variable {name} holds no token"))?
-        }
-        TokenSource::Command(words) => token_printed(words).await?,
-    };
-    let token = text.trim();
-    if token.is_empty() || token.len() > TOKEN_MAX || !token.bytes().all(|b| b.is_ascii_graphic()) {
-        return Err(
-            "what the token's place holds is no bearer token: one word of visible ASCII is".to_owned(),
-        );
-    }
-    Ok(token.to_owned())
-}
-
-/// Runs the operator's program. What it says on its error output goes to ours; what it prints is secret and is never
-/// part of a message.
-async fn token_printed(words: &[String]) -> Result<String, String> {
-    let (program, arguments) = words.split_first().ok_or("token_command names no program")?;
-    let failed = |e: std::io::Error| format!("token_command {program} failed: {e}");
-    let mut child = Command::new(program)
-        .args(arguments)
-        .stdin(std::process::Stdio::null())
-        .stdout(std::process::Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(failed)?;
-    let mut printed = Vec::new();
-    if let Some(stdout) = child.stdout.take() {
-        let limit = TOKEN_MAX as u64 + 2;
-        stdout
-            .take(limit)
-            .read_to_end(&mut printed)
-            .await
-            .map_err(failed)?;
-    }
-    let status = child.wait().await.map_err(failed)?;
-    if !status.success() {
-        return Err(format!("token_command {program} ended with {status}"));
-    }
-    String::from_utf8(printed).map_err(|_| format!("token_command {program} printed what is no text"))
 }
 
 #[derive(Deserialize)]
@@ -408,20 +358,4 @@ async fn payee_in_file(path: &Path, sup: &str) -> Result<Payee, PayeeError> {
     let entry = file.payees.get(sup).ok_or(PayeeError::Unknown)?;
     wire::payee(Some(entry.name.clone()), Account::from_text(&entry.account))
         .map_err(|e: WireError| passing(format!("entry {sup}: {e}")))
-}
-
-async fn read_limited(path: &Path, limit: u64) -> std::io::Result<String> {
-    let path = path.to_owned();
-    // A file read is quick but blocks; the runtime's blocking pool is the place for it.
-    let read = tokio::task::spawn_blocking(move || {
-        use std::io::Read;
-        let mut text = String::new();
-        let mut file = std::fs::File::open(path)?.take(limit + 1);
-        file.read_to_string(&mut text)?;
-        if text.len() as u64 > limit {
-            return Err(std::io::Error::other(format!("it is larger than {limit} bytes")));
-        }
-        Ok(text)
-    });
-    read.await.map_err(std::io::Error::other)?
 }

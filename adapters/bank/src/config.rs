@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use hyper::Uri;
 use serde::Deserialize;
+use wilco_adapter::secret::{SecretPlaceError, SecretSource};
 
 use crate::wire::Account;
 pub(crate) use zone::Zone;
@@ -82,26 +83,12 @@ pub enum ConfigError {
         /// What it says.
         got: String,
     },
-    /// Not exactly one place for the token.
-    #[error(
-        "[adapters.bank] token_file, token_env, token_command: name exactly one place the bearer token comes from \
-         ({given} are given)"
-    )]
-    Token {
-        /// How many are given.
-        given: usize,
-    },
+    /// Not exactly one place for the token, or one that cannot be.
+    #[error("[adapters.bank] {0}")]
+    Token(#[from] SecretPlaceError),
     /// The table is not TOML, misses a field or has one nobody knows.
     #[error("[adapters.bank]: {0}")]
     Table(String),
-}
-
-/// Where the bearer token comes from.
-#[derive(Debug, Clone)]
-pub(crate) enum TokenSource {
-    File(PathBuf),
-    Env(String),
-    Command(Vec<String>),
 }
 
 /// Where payees are looked up.
@@ -127,7 +114,7 @@ pub(crate) struct Base {
 #[derive(Debug, Clone)]
 pub(crate) struct Checked {
     pub bank: Base,
-    pub token: TokenSource,
+    pub token: SecretSource,
     pub debtor: Account,
     pub payees: Payees,
     pub cop: Option<Base>,
@@ -283,27 +270,13 @@ impl BankConfig {
         })
     }
 
-    fn token(&self) -> Result<TokenSource, ConfigError> {
-        match (&self.token_file, &self.token_env, &self.token_command) {
-            (Some(file), None, None) => Ok(TokenSource::File(file.clone())),
-            (None, Some(name), None) if name.is_empty() || name.contains(['=', '\0']) => Err(wrong(
-                "token_env",
-                "must be the name of an environment variable",
-                name,
-            )),
-            (None, Some(name), None) => Ok(TokenSource::Env(name.clone())),
-            (None, None, Some(words)) if words.first().is_none_or(String::is_empty) => Err(wrong(
-                "token_command",
-                "must name a program, then its arguments",
-                "",
-            )),
-            (None, None, Some(words)) => Ok(TokenSource::Command(words.clone())),
-            (file, env, command) => Err(ConfigError::Token {
-                given: usize::from(file.is_some())
-                    + usize::from(env.is_some())
-                    + usize::from(command.is_some()),
-            }),
-        }
+    fn token(&self) -> Result<SecretSource, ConfigError> {
+        Ok(SecretSource::named(
+            "token",
+            self.token_file.as_deref(),
+            self.token_env.as_deref(),
+            self.token_command.as_deref(),
+        )?)
     }
 
     fn tls_files(&self) -> Result<TlsFiles, ConfigError> {

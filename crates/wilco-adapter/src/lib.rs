@@ -11,6 +11,7 @@
 pub mod kit;
 mod permit;
 mod report;
+pub mod secret;
 
 pub use permit::{Permit, TooLate};
 pub use report::{Found, Outcome, Report};
