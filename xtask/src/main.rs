@@ -5,7 +5,9 @@ mod bench;
 #[path = "../../tests/harness/postgres.rs"]
 mod cluster;
 mod crash;
+mod mail;
 mod postgres;
+mod prism;
 mod python;
 mod run;
 mod test;
@@ -18,6 +20,7 @@ usage: cargo xtask <command>
 
   test                            build everything and pass all tests; installs what they need, says what it could not get
   tidy                            check the tree against its own map: dependency picture, migrations, top-level entries
+  prism                           fetch what `--features adapter-bank/prism` needs, and say what to set for it
   bench [--quick] [--only PARTS] [--json FILE]
                                   measure, against limits measured in the same run
   crash [--kills N] [--seed S]    kill the daemon N times (100), and look in the bank's book what became of the payments";
@@ -28,6 +31,7 @@ fn main() -> ExitCode {
     let outcome = match words.as_slice() {
         ["test"] => test::run(),
         ["tidy"] => tidy::run(),
+        ["prism"] => prism::ready().map(|folder| println!("WILCO_TEST_PRISM={}", folder.display())),
         ["bench", rest @ ..] => bench::run(rest),
         ["crash", rest @ ..] => crash::run(rest),
         _ => {

@@ -5,15 +5,15 @@
 //! exactly one place where the permit is asked, and a pool hides that place.
 //!
 //! ```text
-//! token, connect, TLS      a failure here: certainly not sent
+//! token, signature,
+//! connect, TLS             a failure here: certainly not sent
 //! permit.may_send()        no: certainly not sent
 //! ---------------------------------------------------------
 //! request, answer, body    a failure here: nobody knows
 //! ```
 
-mod dial;
-
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
@@ -24,9 +24,12 @@ use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncWrite};
 use wilco_adapter::Permit;
+use wilco_adapter::dial::dial;
 use wilco_adapter::secret::{Secret, SecretSource, Shape, read_limited};
+use wilco_core::Clock;
 
 use crate::config::{Base, Checked, Payees};
+use crate::sign::Signer;
 use crate::wire::{self, Account, Payee, WireError};
 
 /// The largest answer read, in bytes. A payment's is under two kilobytes.
@@ -42,10 +45,12 @@ pub(crate) struct Client {
     payees: Payees,
     cop: Option<Base>,
     token: SecretSource,
+    signer: Option<Signer>,
+    clock: Arc<dyn Clock>,
     timeout: Duration,
     resending: Duration,
     #[cfg(feature = "tls")]
-    tls: crate::tls::Connector,
+    tls: wilco_adapter::tls::Connector,
 }
 
 /// One answer, of any status.
@@ -87,24 +92,26 @@ struct Exchange<'a> {
 }
 
 impl Client {
-    pub fn new(config: &Checked) -> Result<Client, String> {
+    pub fn new(config: &Checked, clock: Arc<dyn Clock>) -> Result<Client, String> {
         Ok(Client {
             bank: config.bank.clone(),
             payees: config.payees.clone(),
             cop: config.cop.clone(),
             token: config.token.clone(),
+            signer: config.signer.clone(),
+            clock,
             timeout: Duration::from_secs(u64::from(config.timeout_s)),
             resending: config.resending(),
             #[cfg(feature = "tls")]
-            tls: crate::tls::Connector::new(&config.tls)?,
+            tls: wilco_adapter::tls::Connector::new(&config.tls)?,
         })
     }
 
-    /// Reads one of the bank's resources. `path` is relative to the payment initiation API.
+    /// Reads one of the bank's resources. `path` counts from the bank's base URL, as every path here does.
     pub async fn read(&self, path: &str) -> Result<Answer, Failure> {
         self.exchange(Exchange {
             to: &self.bank,
-            path: format!("{}{path}", wire::PREFIX),
+            path: path.to_owned(),
             method: Method::GET,
             body: String::new(),
             key: None,
@@ -167,7 +174,7 @@ impl Client {
     ) -> Result<Answer, Failure> {
         self.exchange(Exchange {
             to: &self.bank,
-            path: format!("{}{path}", wire::PREFIX),
+            path: path.to_owned(),
             method: Method::POST,
             body: body.to_owned(),
             key: Some(key),
@@ -202,17 +209,14 @@ impl Client {
 
     async fn exchange(&self, asked: Exchange<'_>) -> Result<Answer, Failure> {
         let deadline = tokio::time::Instant::now() + self.timeout;
-        let token = match asked.bearer {
-            true => Some(tokio::time::timeout_at(deadline, self.token.read("token", Shape::Word)).await),
-            false => None,
+        let prepared = tokio::time::timeout_at(deadline, self.prepared(&asked)).await;
+        let request = match prepared {
+            Ok(prepared) => prepared.map_err(Failure::NotSent)?,
+            Err(_) => {
+                let text = "the token or the signing key was not read in time";
+                return Err(Failure::NotSent(text.to_owned()));
+            }
         };
-        let token = match token {
-            None => None,
-            Some(Ok(Ok(token))) => Some(token),
-            Some(Ok(Err(error))) => return Err(Failure::NotSent(error.to_string())),
-            Some(Err(_)) => return Err(Failure::NotSent("the token was not read in time".to_owned())),
-        };
-        let request = request(&asked, token.as_ref()).map_err(Failure::NotSent)?;
         let connect = self.connect(asked.to);
         let connected =
             tokio::time::timeout_at(deadline.min(tokio::time::Instant::now() + CONNECT), connect).await;
@@ -262,15 +266,34 @@ impl Client {
         Ok(answer)
     }
 
+    /// The request as it will leave: the frozen bytes, and around them what is made for each sending.
+    async fn prepared(&self, asked: &Exchange<'_>) -> Result<Request<Full<Bytes>>, String> {
+        let token = match asked.bearer {
+            true => Some(
+                self.token
+                    .read("token", Shape::Word)
+                    .await
+                    .map_err(|e| e.to_string())?,
+            ),
+            false => None,
+        };
+        // What a key names is an order or a consent of the bank's; nothing else is signed.
+        let signature = match (&self.signer, asked.key) {
+            (Some(signer), Some(_)) => Some(signer.sign(&asked.body, self.clock.now()).await?),
+            _ => None,
+        };
+        request(asked, token.as_ref(), signature.as_deref())
+    }
+
     async fn connect(&self, to: &Base) -> Result<Box<dyn Stream>, String> {
-        let tcp = dial::dial(&to.host, to.port, self.resending)
+        let tcp = dial(&to.host, to.port, self.resending)
             .await
             .map_err(|e| format!("{} cannot be reached: {e}", to.authority))?;
         if !to.tls {
             return Ok(Box::new(tcp));
         }
         #[cfg(feature = "tls")]
-        return self.tls.connect(&to.host, tcp).await;
+        return Ok(Box::new(self.tls.connect(&to.host, tcp).await?));
         #[cfg(not(feature = "tls"))]
         Err("https:// needs a build with the feature `tls` of the crate adapter-bank".to_owned())
     }
@@ -298,7 +321,11 @@ impl Drop for AbortOnDrop {
     }
 }
 
-fn request(asked: &Exchange<'_>, token: Option<&Secret>) -> Result<Request<Full<Bytes>>, String> {
+fn request(
+    asked: &Exchange<'_>,
+    token: Option<&Secret>,
+    signature: Option<&str>,
+) -> Result<Request<Full<Bytes>>, String> {
     let mut request = Request::builder()
         .method(asked.method.clone())
         .uri(format!("{}{}", asked.to.path, asked.path))
@@ -311,6 +338,9 @@ fn request(asked: &Exchange<'_>, token: Option<&Secret>) -> Result<Request<Full<
     }
     if let Some(key) = asked.key {
         request = request.header("x-idempotency-key", key);
+    }
+    if let Some(signature) = signature {
+        request = request.header("x-jws-signature", signature);
     }
     if asked.method == Method::POST {
         request = request.header(header::CONTENT_TYPE, "application/json");

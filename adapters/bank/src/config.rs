@@ -6,14 +6,16 @@ mod zone;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hyper::Uri;
 use serde::Deserialize;
 use wilco_adapter::secret::{SecretPlaceError, SecretSource};
+use wilco_adapter::tls::TlsFiles;
 
-use crate::wire::Account;
+use crate::sign::Signer;
+use crate::wire::{Account, DoneAt, Version};
 pub(crate) use zone::Zone;
 
 /// The word that stands for "the lab this daemon started" in `url`, `payees` and `confirmation_of_payee`.
@@ -23,9 +25,9 @@ pub const LAB: &str = "lab";
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BankConfig {
-    /// The bank's base URL, before `/open-banking/v3.1/pisp`.
+    /// The bank's base URL, before `/open-banking/v3.1/pisp` or `/open-banking/v4.0/pisp`.
     pub url: String,
-    /// The version of the OBIE Read/Write standard. Only `3.1`.
+    /// The version of the OBIE Read/Write standard: `3.1` or `4.0`. An act prepared in one is finished in it.
     #[serde(default = "default_version")]
     pub version: String,
     /// A file that holds the bearer token, read anew for each sending.
@@ -46,9 +48,20 @@ pub struct BankConfig {
     pub allow_cop: Vec<String>,
     /// Where the account holder authorises a consent; `{consent_id}` stands for its id.
     pub authorise_url: Option<String>,
-    /// OBIE's `Risk.PaymentContextCode`.
-    #[serde(default = "default_payment_context")]
-    pub payment_context: String,
+    /// OBIE's `Risk.PaymentContextCode`; left out, the version's word for paying a bill.
+    pub payment_context: Option<String>,
+    /// From which of the bank's words on a payment counts as done: `in_process` (accepted for execution) or `settled`
+    /// (settled on the account that pays).
+    #[serde(default = "default_done_at")]
+    pub done_at: String,
+    /// Whether a `paid` after the bank's today is ordered as a scheduled payment. Done then means that the order stands.
+    #[serde(default)]
+    pub scheduled: bool,
+    /// How many days ahead a scheduled payment may be, 1 to 366.
+    #[serde(default = "default_scheduled_days")]
+    pub scheduled_days: u32,
+    /// Signs what is posted to the bank (`x-jws-signature`). Needs the feature `jws`.
+    pub signing: Option<SigningConfig>,
     /// Seconds one call may take, 1 to 300.
     #[serde(default = "default_timeout_s")]
     pub timeout_s: u32,
@@ -68,6 +81,21 @@ pub struct BankConfig {
     pub client_cert_file: Option<PathBuf>,
     /// The key (PEM) of `client_cert_file`.
     pub client_key_file: Option<PathBuf>,
+}
+
+/// The `[adapters.bank.signing]` table.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SigningConfig {
+    /// An RSA private key, 2048 to 4096 bits, PEM (PKCS#8), read anew for each sending.
+    pub key_file: PathBuf,
+    /// Its `kid` at the trust anchor.
+    pub key_id: String,
+    /// Who signs: `<organisation id>/<software statement id>` at the Open Banking directory.
+    pub issuer: String,
+    /// The domain of the trust anchor that holds the public key.
+    #[serde(default = "default_trust_anchor")]
+    pub trust_anchor: String,
 }
 
 /// A field of `[adapters.bank]` is wrong.
@@ -120,7 +148,12 @@ pub(crate) struct Checked {
     pub cop: Option<Base>,
     pub allow_cop: Vec<String>,
     pub authorise_url: Option<String>,
+    pub version: Version,
     pub payment_context: String,
+    pub done_at: DoneAt,
+    /// How many days ahead scheduled payments may be, where there are any.
+    pub scheduled: Option<u32>,
+    pub signer: Option<Signer>,
     pub timeout_s: u32,
     pub settle_window_s: u32,
     pub zone: Zone,
@@ -129,20 +162,20 @@ pub(crate) struct Checked {
     pub tls: TlsFiles,
 }
 
-/// PEM files for `https://`.
-#[derive(Debug, Clone)]
-#[cfg_attr(not(feature = "tls"), allow(dead_code))]
-pub(crate) struct TlsFiles {
-    pub ca: Option<PathBuf>,
-    pub client: Option<(PathBuf, PathBuf)>,
-}
-
 fn default_version() -> String {
     "3.1".to_owned()
 }
 
-fn default_payment_context() -> String {
-    "BillPayment".to_owned()
+fn default_done_at() -> String {
+    "in_process".to_owned()
+}
+
+fn default_scheduled_days() -> u32 {
+    90
+}
+
+fn default_trust_anchor() -> String {
+    "openbanking.org.uk".to_owned()
 }
 
 fn default_timeout_s() -> u32 {
@@ -168,6 +201,25 @@ impl BankConfig {
     /// [`ConfigError::Table`] where it is not TOML or has a field missing, unknown or of another type.
     pub fn from_toml(text: &str) -> Result<BankConfig, ConfigError> {
         toml::from_str(text).map_err(|e| ConfigError::Table(e.message().to_owned()))
+    }
+
+    /// The same table with every relative path counted from the data folder.
+    #[must_use]
+    pub fn in_folder(mut self, data: &Path) -> BankConfig {
+        let files = [
+            &mut self.token_file,
+            &mut self.ca_file,
+            &mut self.client_cert_file,
+            &mut self.client_key_file,
+        ];
+        let key = self.signing.as_mut().map(|signing| &mut signing.key_file);
+        for path in files.into_iter().flatten().chain(key) {
+            *path = data.join(&*path);
+        }
+        if self.payees != LAB && !self.payees.contains("://") && !self.payees.is_empty() {
+            self.payees = data.join(&self.payees).to_string_lossy().into_owned();
+        }
+        self
     }
 
     /// Whether any field points at the lab and needs [`BankConfig::point_at_lab`].
@@ -196,13 +248,9 @@ impl BankConfig {
 
     /// Checks every field.
     pub(crate) fn checked(&self) -> Result<Checked, ConfigError> {
-        if self.version != "3.1" {
-            return Err(wrong(
-                "version",
-                "must be \"3.1\", the only version spoken",
-                &self.version,
-            ));
-        }
+        let version = Version::ALL.into_iter().find(|v| v.word() == self.version);
+        let rule = "must be \"3.1\" or \"4.0\"";
+        let version = version.ok_or_else(|| wrong("version", rule, &self.version))?;
         let debtor = Account::from_text(&self.debtor_account).ok_or_else(|| {
             let rule = "must be a sort code and account number such as 20-00-00/55779911, or its 14 digits";
             wrong("debtor_account", rule, &self.debtor_account)
@@ -237,10 +285,22 @@ impl BankConfig {
                 url,
             ));
         }
-        if !CONTEXTS.contains(&self.payment_context.as_str()) {
-            let rule = format!("must be one of {}", CONTEXTS.join(", "));
-            return Err(wrong("payment_context", &rule, &self.payment_context));
+        let contexts = version.contexts();
+        let context = self.payment_context.as_deref().unwrap_or(contexts[0]);
+        if !contexts.contains(&context) {
+            let rule = format!(
+                "must in version {} be one of {}",
+                version.word(),
+                contexts.join(", ")
+            );
+            return Err(wrong("payment_context", &rule, context));
         }
+        let done_at = match self.done_at.as_str() {
+            "in_process" => DoneAt::InProcess,
+            "settled" => DoneAt::Settled,
+            other => return Err(wrong("done_at", "must be \"in_process\" or \"settled\"", other)),
+        };
+        between("scheduled_days", self.scheduled_days, 1, 366)?;
         between("timeout_s", self.timeout_s, 1, 300)?;
         between("settle_window_s", self.settle_window_s, 1, 86_400)?;
         between("concurrency", self.concurrency, 1, 1024)?;
@@ -261,7 +321,11 @@ impl BankConfig {
             cop,
             allow_cop: self.allow_cop.clone(),
             authorise_url: self.authorise_url.clone(),
-            payment_context: self.payment_context.clone(),
+            version,
+            payment_context: context.to_owned(),
+            done_at,
+            scheduled: self.scheduled.then_some(self.scheduled_days),
+            signer: self.signer()?,
             timeout_s: self.timeout_s,
             settle_window_s: self.settle_window_s,
             zone: Zone::parse(&self.time_zone)?,
@@ -277,6 +341,26 @@ impl BankConfig {
             self.token_env.as_deref(),
             self.token_command.as_deref(),
         )?)
+    }
+
+    fn signer(&self) -> Result<Option<Signer>, ConfigError> {
+        let Some(signing) = &self.signing else {
+            return Ok(None);
+        };
+        let named = [
+            ("signing.key_id", &signing.key_id),
+            ("signing.issuer", &signing.issuer),
+            ("signing.trust_anchor", &signing.trust_anchor),
+        ];
+        for (field, text) in named {
+            let length = text.chars().count();
+            if !(1..=200).contains(&length) || text.chars().any(|c| c.is_control() || c.is_whitespace()) {
+                return Err(wrong(field, "must have 1 to 200 characters and no spaces", text));
+            }
+        }
+        let key = signing.key_file.display().to_string();
+        let signer = Signer::new(signing).map_err(|rule| wrong("signing.key_file", &rule, &key))?;
+        Ok(Some(signer))
     }
 
     fn tls_files(&self) -> Result<TlsFiles, ConfigError> {
@@ -312,15 +396,6 @@ impl Checked {
         timeout.min(window / WINDOW_TIMEOUTS)
     }
 }
-
-/// OBIE R/W 3.1, `Risk.PaymentContextCode`.
-const CONTEXTS: [&str; 5] = [
-    "BillPayment",
-    "EcommerceGoods",
-    "EcommerceServices",
-    "Other",
-    "PartyToParty",
-];
 
 impl Base {
     fn parse(field: &'static str, url: &str) -> Result<Base, ConfigError> {

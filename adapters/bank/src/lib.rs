@@ -1,19 +1,19 @@
-//! The bank adapter: `PAY` by UK Open Banking Read/Write 3.1, domestic payments.
+//! The bank adapter: `PAY` by UK Open Banking Read/Write 3.1 or 4.0, domestic payments at once and scheduled.
 //!
 //! A consent is placed when a job is prepared: the bank's own record of what would be paid, used up by exactly one
 //! payment. The statement shows what stands in that consent, and commit orders that and nothing else. README.md has a
 //! table of what happens at each point of failure.
 //!
-//! `config` is what operators write, `wire` translates (pure), `client` is the only IO, `resolve` prepares, `outcome`
-//! says what an answer means (pure). What never lives here: retries, judgement of whether a value is right, and any
+//! `config` is what operators write, `wire` translates (pure), `client` is the only IO, `sign` signs what is sent,
+//! `resolve` prepares, `day` says what kind of payment a date makes (pure), `outcome` says what an answer means (pure). What never lives here: retries, judgement of whether a value is right, and any
 //! secret that outlives one sending.
 
 mod client;
 mod config;
+mod day;
 mod outcome;
 mod resolve;
-#[cfg(feature = "tls")]
-mod tls;
+mod sign;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -24,11 +24,12 @@ use wilco_adapter::{Adapter, Description, Found, Job, Outcome, Permit, Ready, Re
 use wilco_core::contract::{Identity, LateSend, LookupBy, Reversal};
 use wilco_core::{ActId, Clock, Contract, Frozen, Resolved, Timestamp};
 
-pub use config::{BankConfig, ConfigError, LAB};
+pub use config::{BankConfig, ConfigError, LAB, SigningConfig};
 
 use client::{Client, Failure};
 use config::Checked;
-use wire::{Complaint, clean};
+use outcome::Reading;
+use wire::{Complaint, ConsentStanding, Form, clean};
 
 /// How long a bank remembers an idempotency key (OBIE R/W 3.1).
 const KEY_LIFE_S: u32 = 24 * 3_600;
@@ -54,7 +55,7 @@ impl BankAdapter {
     /// [`ConfigError`] naming the field and its rule.
     pub fn new(config: &BankConfig, clock: Arc<dyn Clock>) -> Result<BankAdapter, ConfigError> {
         let config = config.checked()?;
-        let client = Client::new(&config).map_err(ConfigError::Table)?;
+        let client = Client::new(&config, clock.clone()).map_err(ConfigError::Table)?;
         Ok(BankAdapter {
             config,
             client,
@@ -73,9 +74,12 @@ impl BankAdapter {
             late_send: LateSend::Accepted,
             reversal: Reversal::None,
             reversal_until_s: None,
-            cut_off: String::new(),
-            point_of_no_return: "the first byte of POST /domestic-payments: a failure before it (token, connection, \
-                                 TLS, lateness) is certainly no payment, any after it is in doubt"
+            cut_off: "the CutOffDateTime of the bank's consent; where it has none, the end of the bank's day, and for a \
+                      scheduled payment the end of the day before it"
+                .to_owned(),
+            point_of_no_return: "the first byte of POST /domestic-payments or /domestic-scheduled-payments: a failure \
+                                 before it (token, signature, connection, TLS, lateness) is certainly no payment, any \
+                                 after it is in doubt"
                 .to_owned(),
             not_found_means: "nothing: a bank that does not know a consent it gave us lags or is another bank, so it \
                               counts as no answer. Only a consent that the bank shows as not Consumed says that no \
@@ -84,10 +88,24 @@ impl BankAdapter {
         }
     }
 
+    /// How the act was prepared: it is finished in the same version and kind, whatever is configured by now.
+    fn reading(&self, frozen: &Frozen) -> Result<Reading, String> {
+        let form = Form::of_path(&frozen.request.path).ok_or_else(|| {
+            let path = clean(&frozen.request.path, 80);
+            format!("this act was prepared for {path}, which this adapter does not know")
+        })?;
+        Ok(Reading {
+            form,
+            zone: self.config.zone,
+            done_at: self.config.done_at,
+        })
+    }
+
     async fn consent(&self, frozen: &Frozen) -> Result<wire::Consent, String> {
+        let form = self.reading(frozen)?.form;
         let id = frozen.placed.as_deref().ok_or("this act has no consent")?;
         let segment = wire::segment(id).ok_or("the consent's id cannot stand in a path")?;
-        let read = self.client.read(&format!("{}/{segment}", wire::CONSENTS)).await;
+        let read = self.client.read(&format!("{}/{segment}", form.consents())).await;
         let answer = read.map_err(|e| e.to_string())?;
         if answer.status != 200 {
             let said = Complaint::read(&answer.body)
@@ -98,7 +116,7 @@ impl BankAdapter {
                 answer.status
             ));
         }
-        let consent = wire::consent_answer(&answer.body).map_err(|e| e.to_string())?;
+        let consent = wire::consent_answer(&answer.body, form).map_err(|e| e.to_string())?;
         if consent.id != id {
             return Err(format!(
                 "the bank answers about another consent, {}",
@@ -109,21 +127,28 @@ impl BankAdapter {
     }
 
     /// The consent is used up: an order exists. Finds out how it stands without being able to cause another.
-    async fn order_of(&self, act: ActId, frozen: &Frozen, first_sent_at: Timestamp) -> Found {
+    async fn order_of(
+        &self,
+        act: ActId,
+        frozen: &Frozen,
+        reading: Reading,
+        first_sent_at: Timestamp,
+    ) -> Found {
         let id = frozen.placed.as_deref().unwrap_or_default();
         let relied_on = i64::from(KEY_LIFE_S - KEY_MARGIN_S);
         if self.clock.now() >= first_sent_at.plus_seconds(relied_on) {
             return Found::Exists(format!(
-                "consent {id} is Consumed: an order exists. How it ended can no longer be asked, because the \
+                "consent {id} is used up: an order exists. How it ended can no longer be asked, because the \
                  idempotency key is too old; ask the bank by its ConsentId"
             ));
         }
         // The same bytes with the same key. The consent allows one payment and has had it, so nothing can come of
         // this but the standing of the order that exists.
         let request = &frozen.request;
-        match self.client.post(&request.path, &request.body, &request.key).await {
+        let path = reading.form.payments();
+        match self.client.post(&path, &request.body, &request.key).await {
             Ok(answer) if answer.status == 201 => {
-                let found = outcome::of_lookup(&answer.body, frozen, self.config.zone);
+                let found = reading.of_lookup(&answer.body, frozen);
                 if let Found::Executed(report) | Found::Accepted(report) = &found {
                     self.remember(act, report.receipt.as_deref());
                 }
@@ -134,22 +159,21 @@ impl BankAdapter {
                     .map(|c| format!(", {}", c.text))
                     .unwrap_or_default();
                 Found::Exists(format!(
-                    "consent {id} is Consumed: an order exists, but the bank answers {} when asked for it{said}",
+                    "consent {id} is used up: an order exists, but the bank answers {} when asked for it{said}",
                     answer.status
                 ))
             }
-            Err(failure) => Found::Exists(format!(
-                "consent {id} is Consumed: an order exists, but {failure}"
-            )),
+            Err(failure) => Found::Exists(format!("consent {id} is used up: an order exists, but {failure}")),
         }
     }
 
-    async fn payment(&self, id: &str, frozen: &Frozen) -> Found {
+    async fn payment(&self, id: &str, frozen: &Frozen, reading: Reading) -> Found {
         let Some(segment) = wire::segment(id) else {
             return Found::Unknown("the payment's id cannot stand in a path".to_owned());
         };
-        match self.client.read(&format!("{}/{segment}", wire::PAYMENTS)).await {
-            Ok(answer) if answer.status == 200 => outcome::of_lookup(&answer.body, frozen, self.config.zone),
+        let path = format!("{}/{segment}", reading.form.payments());
+        match self.client.read(&path).await {
+            Ok(answer) if answer.status == 200 => reading.of_lookup(&answer.body, frozen),
             // It exists: the bank has told us its id. Whatever says otherwise now is a lagging read.
             Ok(answer) => Found::Unknown(format!("the bank answers {} for its payment {id}", answer.status)),
             Err(failure) => Found::Unknown(failure.to_string()),
@@ -173,12 +197,30 @@ impl BankAdapter {
     }
 }
 
+/// Why a bank does not do what is asked, by the name of it.
+fn not_ours(ask: &str) -> String {
+    let why = match ask {
+        "CHGBANK" => {
+            "whose account a supplier has is kept by vendor records, and no bank can change it there"
+        }
+        "UNDO" => {
+            "a payment has no way back at a bank; a refund is a payment of its own, by the one who was paid"
+        }
+        _ => "it pays (ask=PAY) and does nothing else",
+    };
+    format!("ask={} is not a bank's job: {why}", clean(ask, 30))
+}
+
 #[async_trait]
 impl Adapter for BankAdapter {
     fn describe(&self) -> Description {
         Description {
             name: "bank".to_owned(),
-            counterparty: format!("Open Banking 3.1 at {}", self.config.bank.shown()),
+            counterparty: format!(
+                "Open Banking {} at {}",
+                self.config.version.word(),
+                self.config.bank.shown()
+            ),
             serves: vec![Served {
                 profile: "pay".to_owned(),
                 ask: "PAY".to_owned(),
@@ -191,13 +233,7 @@ impl Adapter for BankAdapter {
 
     async fn resolve(&self, job: &Job) -> Result<Resolved, ResolveError> {
         if (job.profile.as_str(), job.ask.as_str()) != ("pay", "PAY") {
-            return Err(ResolveError::Refused {
-                why: "NOCAP",
-                text: format!(
-                    "a bank over Open Banking pays (ask=PAY), it has no ask={}",
-                    clean(&job.ask, 30)
-                ),
-            });
+            return Err(resolve::refused("NOCAP", not_ours(&job.ask)));
         }
         resolve::resolve(self, job).await
     }
@@ -207,32 +243,36 @@ impl Adapter for BankAdapter {
             Ok(consent) => consent,
             Err(text) => return Ready::Unknown(text),
         };
-        match consent.status.as_str() {
-            "Authorised" => Ready::Yes,
-            "AwaitingAuthorisation" => Ready::Awaiting {
+        match consent.standing() {
+            ConsentStanding::Authorised => Ready::Yes,
+            ConsentStanding::Awaiting => Ready::Awaiting {
                 link: frozen.authorise_at.clone(),
                 text: format!("the account holder must authorise consent {}", consent.id),
             },
-            "Rejected" => Ready::Refused {
+            ConsentStanding::Rejected => Ready::Refused {
                 text: format!("the account holder refused the consent {}", consent.id),
             },
             // Not for us to close the act as certainly not executed: somebody has used this consent.
-            "Consumed" => Ready::Unknown(format!(
-                "consent {} is Consumed although this act never ordered anything: an order exists; ask the bank",
-                consent.id
+            ConsentStanding::Consumed => Ready::Unknown(format!(
+                "consent {} is {} although this act never ordered anything: an order exists; ask the bank",
+                consent.id, consent.status
             )),
-            other => Ready::Unknown(format!("consent {} is {}", consent.id, clean(other, 40))),
+            ConsentStanding::Unlisted => Ready::Unknown(consent.strange()),
         }
     }
 
     async fn execute(&self, permit: Permit, frozen: &Frozen) -> Outcome {
+        let reading = match self.reading(frozen) {
+            Ok(reading) => reading,
+            Err(text) => return Outcome::NotSent(text),
+        };
         let request = &frozen.request;
         let sent = self
             .client
-            .post_with_permit(&permit, &request.path, &request.body, &request.key)
+            .post_with_permit(&permit, &reading.form.payments(), &request.body, &request.key)
             .await;
         let outcome = match sent {
-            Ok(answer) => outcome::of_order(answer.status, &answer.body, frozen, self.config.zone),
+            Ok(answer) => reading.of_order(answer.status, &answer.body, frozen),
             Err(Failure::NotSent(text)) => Outcome::NotSent(text),
             Err(Failure::Lost(text)) => Outcome::Unknown(text),
         };
@@ -241,33 +281,44 @@ impl Adapter for BankAdapter {
     }
 
     async fn lookup(&self, act: ActId, frozen: &Frozen, first_sent_at: Timestamp) -> Found {
+        let reading = match self.reading(frozen) {
+            Ok(reading) => reading,
+            Err(text) => return Found::Unknown(text),
+        };
         if let Some(payment) = self.known(act) {
-            return self.payment(&payment, frozen).await;
+            return self.payment(&payment, frozen, reading).await;
         }
         let consent = match self.consent(frozen).await {
             Ok(consent) => consent,
             Err(text) => return Found::Unknown(text),
         };
-        match consent.status.as_str() {
-            "Consumed" => self.order_of(act, frozen, first_sent_at).await,
-            "Authorised" | "AwaitingAuthorisation" => Found::Absent(format!(
+        match consent.standing() {
+            ConsentStanding::Consumed => self.order_of(act, frozen, reading, first_sent_at).await,
+            ConsentStanding::Authorised | ConsentStanding::Awaiting => Found::Absent(format!(
                 "consent {} is {}: no order has used it",
                 consent.id, consent.status
             )),
-            "Rejected" => Found::Rejected(format!("the bank has consent {} as Rejected", consent.id)),
-            other => Found::Unknown(format!("consent {} is {}", consent.id, clean(other, 40))),
+            ConsentStanding::Rejected => Found::Rejected(format!(
+                "the bank has consent {} as {}",
+                consent.id, consent.status
+            )),
+            ConsentStanding::Unlisted => Found::Unknown(consent.strange()),
         }
     }
 
-    /// Does nothing: version 3.1 has no way to withdraw a consent for a single payment. Unused, it ends by itself.
+    /// Does nothing: the standard has no way to withdraw a consent for a single payment. Unused, it ends by itself.
     async fn release(&self, act: ActId, frozen: &Frozen) {
         tracing::debug!(%act, consent = frozen.placed, "a single payment's consent cannot be withdrawn; it is left unused");
     }
 
     async fn health(&self) -> Result<(), String> {
+        let form = Form {
+            version: self.config.version,
+            kind: wire::Kind::Domestic,
+        };
         let answer = self
             .client
-            .read(&format!("{}/wilco-health", wire::CONSENTS))
+            .read(&format!("{}/wilco-health", form.consents()))
             .await;
         let answer = answer.map_err(|e| e.to_string())?;
         match answer.status {

@@ -7,46 +7,99 @@ use wilco_adapter::{Found, Outcome, Report};
 use wilco_core::Frozen;
 
 use crate::config::Zone;
-use crate::wire::{self, Complaint, Payment, Standing, clean};
+use crate::wire::{self, Complaint, DoneAt, Form, Payment, Standing, clean};
 
-/// What the answer to the one order means.
-pub(crate) fn of_order(status: u16, body: &[u8], frozen: &Frozen, zone: Zone) -> Outcome {
-    match status {
-        201 => match payment_of(body, frozen) {
-            Ok(payment) => match wire::payment_standing(&payment.status) {
-                Standing::Executed => Outcome::Executed(report(&payment, zone)),
-                Standing::Accepted => Outcome::Accepted(report(&payment, zone)),
-                Standing::Rejected => Outcome::Rejected(rejected(&payment)),
-                Standing::Unlisted => Outcome::Unknown(unlisted(&payment)),
-            },
-            Err(text) => Outcome::Unknown(text),
-        },
-        // The request was turned away at the door or for what it says (OBIE R/W 3.1, HTTP status codes). Only with the
-        // bank's own error body: a proxy's page proves nothing.
-        400 | 401 | 403 | 405 | 406 | 415 => match Complaint::read(body) {
-            Some(complaint) if status != 400 || complaint.proves_nothing_was_created() => Outcome::Rejected(
-                format!("the bank refuses the order with {status}: {}", complaint.text),
-            ),
-            Some(complaint) => Outcome::Unknown(format!(
-                "the bank answers {status}, {}, which leaves room for an order that exists",
-                complaint.text
-            )),
-            None => Outcome::Unknown(format!("status {status} without the bank's error body")),
-        },
-        _ => Outcome::Unknown(format!("status {status} to the order")),
-    }
+/// What an answer is read with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reading {
+    /// How the act was prepared.
+    pub form: Form,
+    pub zone: Zone,
+    pub done_at: DoneAt,
 }
 
-/// What a read of the payment, or the replay of its order on a used consent, shows.
-pub(crate) fn of_lookup(body: &[u8], frozen: &Frozen, zone: Zone) -> Found {
-    match payment_of(body, frozen) {
-        Ok(payment) => match wire::payment_standing(&payment.status) {
-            Standing::Executed => Found::Executed(report(&payment, zone)),
-            Standing::Accepted => Found::Accepted(report(&payment, zone)),
-            Standing::Rejected => Found::Rejected(rejected(&payment)),
-            Standing::Unlisted => Found::Unknown(unlisted(&payment)),
-        },
-        Err(text) => Found::Unknown(text),
+impl Reading {
+    /// What the answer to the one order means.
+    pub fn of_order(self, status: u16, body: &[u8], frozen: &Frozen) -> Outcome {
+        match status {
+            201 => match self.payment(body, frozen) {
+                Ok(payment) => match self.form.standing(&payment.status, self.done_at) {
+                    Standing::Executed { provisional } => {
+                        Outcome::Executed(self.report(&payment, provisional))
+                    }
+                    Standing::Accepted => Outcome::Accepted(self.report(&payment, false)),
+                    Standing::Rejected => Outcome::Rejected(rejected(&payment)),
+                    Standing::Blocked => Outcome::Unknown(blocked(&payment)),
+                    Standing::Unlisted => Outcome::Unknown(self.unlisted(&payment)),
+                },
+                Err(text) => Outcome::Unknown(text),
+            },
+            // The request was turned away at the door or for what it says (OBIE R/W, HTTP status codes). Only with the
+            // bank's own error body: a proxy's page proves nothing.
+            400 | 401 | 403 | 405 | 406 | 415 => match Complaint::read(body) {
+                Some(complaint) if status != 400 || complaint.proves_nothing_was_created() => {
+                    Outcome::Rejected(format!(
+                        "the bank refuses the order with {status}: {}",
+                        complaint.text
+                    ))
+                }
+                Some(complaint) => Outcome::Unknown(format!(
+                    "the bank answers {status}, {}, which leaves room for an order that exists",
+                    complaint.text
+                )),
+                None => Outcome::Unknown(format!("status {status} without the bank's error body")),
+            },
+            _ => Outcome::Unknown(format!("status {status} to the order")),
+        }
+    }
+
+    /// What a read of the payment, or the replay of its order on a used consent, shows.
+    pub fn of_lookup(self, body: &[u8], frozen: &Frozen) -> Found {
+        match self.payment(body, frozen) {
+            Ok(payment) => match self.form.standing(&payment.status, self.done_at) {
+                Standing::Executed { provisional } => Found::Executed(self.report(&payment, provisional)),
+                Standing::Accepted => Found::Accepted(self.report(&payment, false)),
+                Standing::Rejected => Found::Rejected(rejected(&payment)),
+                Standing::Blocked => Found::Exists(blocked(&payment)),
+                Standing::Unlisted => Found::Unknown(self.unlisted(&payment)),
+            },
+            Err(text) => Found::Unknown(text),
+        }
+    }
+
+    /// The payment in the answer, if it is the one of this act's consent.
+    fn payment(self, body: &[u8], frozen: &Frozen) -> Result<Payment, String> {
+        let payment = wire::payment_answer(body, self.form).map_err(|e| e.to_string())?;
+        if frozen.placed.as_deref() != Some(payment.consent_id.as_str()) {
+            let other = clean(&payment.consent_id, 60);
+            return Err(format!("the answer is about another consent, {other}"));
+        }
+        Ok(payment)
+    }
+
+    fn report(self, payment: &Payment, provisional: bool) -> Report {
+        let mut values = payment.shown.pairs();
+        // A scheduled payment's day is the one it is to be made on; without it there is none to report.
+        let paid = match self.form.kind {
+            wire::Kind::Domestic => Some(payment.created),
+            wire::Kind::Scheduled => payment.execute_at,
+        };
+        values.extend(paid.map(|at| ("paid".to_owned(), on_line(self.zone.date_of(at)))));
+        Report {
+            values,
+            receipt: Some(payment.id.clone()),
+            status: payment.status.clone(),
+            provisional,
+        }
+    }
+
+    fn unlisted(self, payment: &Payment) -> String {
+        format!(
+            "payment {} has the status {}, which version {} does not list for it",
+            clean(&payment.id, 60),
+            clean(&payment.status, 40),
+            self.form.version.word()
+        )
     }
 }
 
@@ -58,34 +111,17 @@ pub(crate) fn receipt_of(outcome: &Outcome) -> Option<&str> {
     }
 }
 
-/// The payment in the answer, if it is the one of this act's consent.
-fn payment_of(body: &[u8], frozen: &Frozen) -> Result<Payment, String> {
-    let payment = wire::payment_answer(body).map_err(|e| e.to_string())?;
-    if frozen.placed.as_deref() != Some(payment.consent_id.as_str()) {
-        let other = clean(&payment.consent_id, 60);
-        return Err(format!("the answer is about another consent, {other}"));
-    }
-    Ok(payment)
-}
-
-fn report(payment: &Payment, zone: Zone) -> Report {
-    let mut values = payment.shown.pairs();
-    values.push(("paid".to_owned(), on_line(zone.date_of(payment.created))));
-    Report {
-        values,
-        receipt: Some(payment.id.clone()),
-        status: payment.status.clone(),
-        provisional: false,
-    }
-}
-
 fn rejected(payment: &Payment) -> String {
-    format!("the bank has payment {} as Rejected", clean(&payment.id, 60))
+    format!(
+        "the bank has payment {} as {}",
+        clean(&payment.id, 60),
+        clean(&payment.status, 40)
+    )
 }
 
-fn unlisted(payment: &Payment) -> String {
+fn blocked(payment: &Payment) -> String {
     format!(
-        "payment {} has the status {}, which version 3.1 does not list",
+        "the bank has payment {} as {}: the money is neither posted to the payee nor returned; ask the bank",
         clean(&payment.id, 60),
         clean(&payment.status, 40)
     )

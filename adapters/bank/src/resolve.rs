@@ -1,13 +1,15 @@
 //! Prepare at the bank: look the payee up, place the consent, and state what the bank froze.
 
+use time::{Date, OffsetDateTime};
 use wilco_adapter::{Job, ResolveError};
 use wilco_core::Resolved;
 use wilco_core::frozen::{FrozenValue, Request, Source};
 
 use crate::BankAdapter;
-use crate::client::{Answer, PayeeError};
+use crate::client::PayeeError;
+use crate::day;
 use crate::outcome::on_line;
-use crate::wire::{self, Complaint, Consent, Order, Payee, clean};
+use crate::wire::{self, Complaint, Consent, ConsentStanding, Form, Kind, Order, Payee, clean};
 
 /// Slots taken from the handoff because no bank knows them. The done report carries them.
 pub(crate) const CARRIED: [&str; 3] = ["sup", "kind", "apref"];
@@ -16,21 +18,9 @@ pub(crate) async fn resolve(bank: &BankAdapter, job: &Job) -> Result<Resolved, R
     let asked = Asked::read(job)?;
     let payee = payee(bank, asked.sup).await?;
     let cop = confirmation(bank, &payee).await?;
-    let consent = place(bank, job, &asked, &payee).await?;
-
-    let today = on_line(bank.config.zone.date_of(consent.created));
-    if let Some(paid) = job.slot("paid")
-        && paid != today
-    {
-        return Err(refused(
-            "SCOPE",
-            format!(
-                "slot paid: {} is not the bank's today ({today}), and scheduled payments do not exist yet",
-                clean(paid, 20)
-            ),
-        ));
-    }
-    let values = values(job, &asked, &payee, &consent, &today)?;
+    let consent = agreed(bank, job, &asked, &payee).await?;
+    let day = payment_day(bank, &consent)?;
+    let values = values(job, &asked, &payee, &consent, day)?;
     let mut notes = vec![format!("payee: {}", clean(&payee.name, 80))];
     let mut extra = Vec::new();
     match &consent.debtor {
@@ -47,10 +37,20 @@ pub(crate) async fn resolve(bank: &BankAdapter, job: &Job) -> Result<Resolved, R
             );
         }
     }
+    let scheduled = consent.form.kind == Kind::Scheduled;
+    if scheduled {
+        extra.push(("x_sched".to_owned(), "Y".to_owned()));
+        notes.push(format!(
+            "scheduled: done means that the order stands at the bank, which is to pay it on {}",
+            on_line(day)
+        ));
+    }
     let authorise_at = authorise_at(bank, &consent)?;
+    let zone = bank.config.zone;
     let cut_off = match consent.cut_off {
         Some(at) => wilco_core::Timestamp::from_datetime(at),
-        None => bank.config.zone.end_of(bank.config.zone.date_of(consent.created)),
+        None if scheduled => zone.end_of(day.saturating_sub(time::Duration::DAY)),
+        None => zone.end_of(zone.date_of(consent.created)),
     };
     let body = wire::payment_request(&consent);
     Ok(Resolved {
@@ -58,7 +58,7 @@ pub(crate) async fn resolve(bank: &BankAdapter, job: &Job) -> Result<Resolved, R
         extra,
         request: Request {
             method: "POST".to_owned(),
-            path: wire::PAYMENTS.to_owned(),
+            path: consent.form.payments(),
             key: wire::payment_key(job.act_id, &body),
             body,
         },
@@ -75,6 +75,8 @@ struct Asked<'a> {
     amt: &'a str,
     cur: &'a str,
     reference: &'a str,
+    /// The day to pay on; without it, the bank's today.
+    paid: Option<Date>,
 }
 
 impl<'a> Asked<'a> {
@@ -104,6 +106,7 @@ impl<'a> Asked<'a> {
             amt: needed("amt")?,
             cur: needed("cur")?,
             reference: needed("ref")?,
+            paid: day::asked(job)?,
         };
         if !wire::amount_can_be_asked(asked.amt) {
             let rule =
@@ -164,13 +167,75 @@ async fn confirmation(bank: &BankAdapter, payee: &Payee) -> Result<Option<&'stat
     })
 }
 
-async fn place(
+/// Places the consent of the kind that the day asks for. Whether a day is today only the bank knows, and it says so with
+/// a consent. Ours is a guess, and where our clocks differ it leaves a consent that nobody uses.
+async fn agreed(
     bank: &BankAdapter,
     job: &Job,
     asked: &Asked<'_>,
     payee: &Payee,
 ) -> Result<Consent, ResolveError> {
+    let zone = bank.config.zone;
+    let kind_on = |today: Date| day::kind(asked.paid, today, bank.config.scheduled);
+    let ours = OffsetDateTime::from_unix_timestamp(job.now.0.div_euclid(1_000_000));
+    let ours = ours.ok().and_then(|now| kind_on(zone.date_of(now)).ok());
+    let mut kind = ours.unwrap_or(Kind::Domestic);
+    let mut declined = None;
+    for _ in 0..2 {
+        let consent = match place(bank, job, asked, payee, kind).await? {
+            Placed::Consent(consent) => *consent,
+            // A day that is no day to come at the bank may be its today, when our clock is behind: ask for that.
+            Placed::DayDeclined(why) => {
+                kind = Kind::Domestic;
+                declined = Some(why);
+                continue;
+            }
+        };
+        let today = zone.date_of(consent.created);
+        let wanted = kind_on(today).map_err(|text| refused("SCOPE", text))?;
+        if wanted == kind {
+            return Ok(consent);
+        }
+        kind = wanted;
+    }
+    Err(declined.unwrap_or_else(|| passing("the bank's day changed while the consent was placed")))
+}
+
+/// What came of asking for a consent.
+enum Placed {
+    Consent(Box<Consent>),
+    /// The bank does not take the day of a scheduled payment: the refusal, should it stay one.
+    DayDeclined(ResolveError),
+}
+
+/// The day the payment is made on, as the bank's consent says it.
+fn payment_day(bank: &BankAdapter, consent: &Consent) -> Result<Date, ResolveError> {
+    let at = match consent.form.kind {
+        Kind::Domestic => consent.created,
+        Kind::Scheduled => consent
+            .execute_at
+            .ok_or_else(|| passing("the bank's consent does not show when the payment is to be made"))?,
+    };
+    Ok(bank.config.zone.date_of(at))
+}
+
+async fn place(
+    bank: &BankAdapter,
+    job: &Job,
+    asked: &Asked<'_>,
+    payee: &Payee,
+    kind: Kind,
+) -> Result<Placed, ResolveError> {
+    let form = Form {
+        version: bank.config.version,
+        kind,
+    };
+    let execute_at = match kind {
+        Kind::Domestic => None,
+        Kind::Scheduled => asked.paid.map(|day| bank.config.zone.noon_of(day)),
+    };
     let body = wire::consent_request(&Order {
+        form,
         act_id: job.act_id,
         amount: asked.amt,
         currency: asked.cur,
@@ -178,15 +243,23 @@ async fn place(
         payee,
         reference: asked.reference,
         payment_context: &bank.config.payment_context,
+        execute_at,
     });
     let key = wire::consent_key(job.act_id, job.attempt, &body);
-    let answer = bank.client.post(wire::CONSENTS, &body, &key).await;
+    let answer = bank.client.post(&form.consents(), &body, &key).await;
     let answer = answer.map_err(|e| passing(&format!("the bank: {e}")))?;
     let consent = match answer.status {
-        201 => {
-            wire::consent_answer(&answer.body).map_err(|e| passing(&format!("the bank's consent: {e}")))?
+        201 => wire::consent_answer(&answer.body, form)
+            .map_err(|e| passing(&format!("the bank's consent: {e}")))?,
+        400 => {
+            let complaint = Complaint::read(&answer.body);
+            let about_the_day = complaint.as_ref().is_some_and(Complaint::is_about_the_day);
+            let refusal = consent_refused(complaint);
+            return match kind {
+                Kind::Scheduled if about_the_day => Ok(Placed::DayDeclined(refusal)),
+                _ => Err(refusal),
+            };
         }
-        400 => return Err(consent_refused(&answer)),
         status => {
             let said = Complaint::read(&answer.body)
                 .map(|c| format!(", {}", c.text))
@@ -201,11 +274,11 @@ async fn place(
             "the bank's consent does not carry our InstructionIdentification: it is about something else",
         ));
     }
-    Ok(consent)
+    Ok(Placed::Consent(Box::new(consent)))
 }
 
-fn consent_refused(answer: &Answer) -> ResolveError {
-    match Complaint::read(&answer.body) {
+fn consent_refused(complaint: Option<Complaint>) -> ResolveError {
+    match complaint {
         Some(complaint) => {
             let why = if complaint.is_unsupported() {
                 "NOCAP"
@@ -224,7 +297,7 @@ fn values(
     asked: &Asked<'_>,
     payee: &Payee,
     consent: &Consent,
-    today: &str,
+    day: Date,
 ) -> Result<Vec<FrozenValue>, ResolveError> {
     let shown = &consent.shown;
     let by_bank = |slot: &str, value: &Option<String>, field: &str| match value {
@@ -244,8 +317,11 @@ fn values(
             "acct" => by_bank(slot, &shown.acct, "CreditorAccount")?,
             "ref" => by_bank(slot, &shown.reference, "EndToEndIdentification and Reference")?,
             "paid" => {
-                let evidence = format!("the bank's day, from consent {}", consent.id);
-                (today.to_owned(), Source::Resolved, evidence)
+                let evidence = match consent.form.kind {
+                    Kind::Domestic => format!("the bank's day, from consent {}", consent.id),
+                    Kind::Scheduled => format!("the day of execution in the bank's consent {}", consent.id),
+                };
+                (on_line(day), Source::Resolved, evidence)
             }
             "sup" => {
                 let evidence = format!("the handoff; payee register, entry {}: {}", asked.sup, payee.name);
@@ -269,27 +345,27 @@ fn values(
 }
 
 fn authorise_at(bank: &BankAdapter, consent: &Consent) -> Result<Option<String>, ResolveError> {
-    match consent.status.as_str() {
-        "Authorised" => Ok(None),
-        "AwaitingAuthorisation" => {
+    match consent.standing() {
+        ConsentStanding::Authorised => Ok(None),
+        ConsentStanding::Awaiting => {
             let ours = bank.config.authorise_url.as_ref();
             let ours = ours
                 .zip(wire::segment(&consent.id))
                 .map(|(url, id)| url.replace("{consent_id}", &id));
             Ok(ours.or_else(|| consent.authorise_at.clone()))
         }
-        "Rejected" => Err(refused(
+        ConsentStanding::Rejected => Err(refused(
             "PERM",
-            format!("the bank has the consent {} as Rejected", consent.id),
+            format!("the bank has the consent {} as {}", consent.id, consent.status),
         )),
-        other => Err(passing(&format!(
+        ConsentStanding::Consumed | ConsentStanding::Unlisted => Err(passing(&format!(
             "the bank's consent is {}, which cannot be used",
-            clean(other, 40)
+            clean(&consent.status, 40)
         ))),
     }
 }
 
-fn refused(why: &'static str, text: String) -> ResolveError {
+pub(crate) fn refused(why: &'static str, text: String) -> ResolveError {
     ResolveError::Refused { why, text }
 }
 

@@ -1,9 +1,11 @@
-//! Open Banking's words (OBIE Read/Write 3.1, domestic payments) and ours, translated. Pure: bytes in, values out.
+//! Open Banking's words (OBIE Read/Write 3.1 and 4.0, domestic payments at once and scheduled) and ours, translated. Pure:
+//! bytes in, values out.
 //!
 //! A bank's answer is read once, into one JSON value, and everything is taken from that value: what the statement
 //! shows and what the payment will ask for cannot come from two readings of the same bytes.
 
 mod complaint;
+mod form;
 mod values;
 
 #[cfg(test)]
@@ -16,15 +18,9 @@ use time::format_description::well_known::Rfc3339;
 use wilco_core::ActId;
 
 pub(crate) use complaint::Complaint;
+pub(crate) use form::{ConsentStanding, DoneAt, Form, Kind, Standing, Version};
 pub(crate) use values::{Account, amount_can_be_asked, clean};
 use values::{SCHEME, amount_on_line};
-
-/// Where consents are placed and read.
-pub(crate) const CONSENTS: &str = "/domestic-payment-consents";
-/// Where payments are ordered and read.
-pub(crate) const PAYMENTS: &str = "/domestic-payments";
-/// What stands between a bank's base URL and the two above.
-pub(crate) const PREFIX: &str = "/open-banking/v3.1/pisp";
 
 /// A text of the bank's that is not what the standard says.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -44,6 +40,7 @@ pub(crate) struct Payee {
 
 /// What a consent is asked for.
 pub(crate) struct Order<'a> {
+    pub form: Form,
     pub act_id: ActId,
     pub amount: &'a str,
     pub currency: &'a str,
@@ -51,6 +48,8 @@ pub(crate) struct Order<'a> {
     pub payee: &'a Payee,
     pub reference: &'a str,
     pub payment_context: &'a str,
+    /// When a scheduled payment is to be made.
+    pub execute_at: Option<OffsetDateTime>,
 }
 
 /// The slots an `Initiation` shows, as a line writes them. What it does not show, or shows in a form no line has, is
@@ -68,8 +67,11 @@ pub(crate) struct Shown {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Consent {
     pub id: String,
+    pub form: Form,
     pub status: String,
     pub created: OffsetDateTime,
+    /// When a scheduled payment will be made, as far as the bank says.
+    pub execute_at: Option<OffsetDateTime>,
     pub cut_off: Option<OffsetDateTime>,
     /// The account that pays, as a line writes it.
     pub debtor: Option<String>,
@@ -87,35 +89,39 @@ pub(crate) struct Payment {
     pub consent_id: String,
     pub status: String,
     pub created: OffsetDateTime,
+    /// When a scheduled payment will be made, as far as the bank says.
+    pub execute_at: Option<OffsetDateTime>,
     pub shown: Shown,
 }
 
-/// What a payment's status word means for the act.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
-    Executed,
-    Accepted,
-    Rejected,
-    Unlisted,
-}
-
-/// The body of `POST /domestic-payment-consents`.
+/// The body that asks for a consent.
 pub(crate) fn consent_request(order: &Order<'_>) -> String {
     let account = |account: &Account| json!({ "SchemeName": SCHEME, "Identification": account.digits() });
     let mut creditor = account(&order.payee.account);
     creditor["Name"] = json!(order.payee.name);
-    json!({
-        "Data": { "Initiation": {
-            "InstructionIdentification": order.act_id.to_string(),
-            "EndToEndIdentification": order.reference,
-            "InstructedAmount": { "Amount": order.amount, "Currency": order.currency },
-            "DebtorAccount": account(order.debtor),
-            "CreditorAccount": creditor,
-            "RemittanceInformation": { "Reference": order.reference },
-        }},
-        "Risk": { "PaymentContextCode": order.payment_context },
-    })
-    .to_string()
+    let remittance = match order.form.version {
+        Version::V3 => json!({ "Reference": order.reference }),
+        Version::V4 => {
+            json!({ "Structured": [{ "CreditorReferenceInformation": { "Reference": order.reference } }] })
+        }
+    };
+    let mut initiation = json!({
+        "InstructionIdentification": order.act_id.to_string(),
+        "EndToEndIdentification": order.reference,
+        "InstructedAmount": { "Amount": order.amount, "Currency": order.currency },
+        "DebtorAccount": account(order.debtor),
+        "CreditorAccount": creditor,
+        "RemittanceInformation": remittance,
+    });
+    // A date of four digits' year and whole seconds always has this form.
+    if let Some(Ok(at)) = order.execute_at.map(|at| at.format(&Rfc3339)) {
+        initiation["RequestedExecutionDateTime"] = json!(at);
+    }
+    let data = match order.form.kind {
+        Kind::Domestic => json!({ "Initiation": initiation }),
+        Kind::Scheduled => json!({ "Permission": "Create", "Initiation": initiation }),
+    };
+    json!({ "Data": data, "Risk": { "PaymentContextCode": order.payment_context } }).to_string()
 }
 
 /// The key of a consent: the same attempt with the same body always has the same one (at most 40 characters).
@@ -139,7 +145,7 @@ fn key(prefix: &str, parts: &[&[u8]]) -> String {
 }
 
 /// Reads a consent's answer, of a POST or a GET.
-pub(crate) fn consent_answer(body: &[u8]) -> Result<Consent, WireError> {
+pub(crate) fn consent_answer(body: &[u8], form: Form) -> Result<Consent, WireError> {
     let answer = document(body)?;
     let data = answer.get("Data").ok_or(WireError::Field("Data"))?;
     let initiation = data.get("Initiation").filter(|i| i.is_object());
@@ -157,8 +163,10 @@ pub(crate) fn consent_answer(body: &[u8]) -> Result<Consent, WireError> {
     let link = link.filter(|l| l.starts_with("https://") || l.starts_with("http://"));
     Ok(Consent {
         id: resource_id(data, "ConsentId").ok_or(WireError::Field("Data.ConsentId"))?,
+        form,
         status: text(data, "Status").ok_or(WireError::Field("Data.Status"))?,
         created: instant(data, "CreationDateTime").ok_or(WireError::Field("Data.CreationDateTime"))?,
+        execute_at: execute_at(data, initiation, form),
         cut_off,
         debtor,
         shown: Shown::read(initiation),
@@ -170,7 +178,7 @@ pub(crate) fn consent_answer(body: &[u8]) -> Result<Consent, WireError> {
     })
 }
 
-/// The body of `POST /domestic-payments`: what the bank itself froze, word for word, since it compares the two.
+/// The body of the order: what the bank itself froze, word for word, since it compares the two.
 pub(crate) fn payment_request(consent: &Consent) -> String {
     json!({
         "Data": { "ConsentId": consent.id, "Initiation": consent.initiation },
@@ -180,30 +188,28 @@ pub(crate) fn payment_request(consent: &Consent) -> String {
 }
 
 /// Reads a payment's answer, of a POST or a GET.
-pub(crate) fn payment_answer(body: &[u8]) -> Result<Payment, WireError> {
+pub(crate) fn payment_answer(body: &[u8], form: Form) -> Result<Payment, WireError> {
     let answer = document(body)?;
     let data = answer.get("Data").ok_or(WireError::Field("Data"))?;
     let initiation = data.get("Initiation").filter(|i| i.is_object());
+    let initiation = initiation.ok_or(WireError::Field("Data.Initiation"))?;
+    let (id, at) = form.payment_id();
     Ok(Payment {
-        id: resource_id(data, "DomesticPaymentId").ok_or(WireError::Field("Data.DomesticPaymentId"))?,
+        id: resource_id(data, id).ok_or(WireError::Field(at))?,
         consent_id: resource_id(data, "ConsentId").ok_or(WireError::Field("Data.ConsentId"))?,
         status: text(data, "Status").ok_or(WireError::Field("Data.Status"))?,
         created: instant(data, "CreationDateTime").ok_or(WireError::Field("Data.CreationDateTime"))?,
-        shown: Shown::read(initiation.ok_or(WireError::Field("Data.Initiation"))?),
+        execute_at: execute_at(data, initiation, form),
+        shown: Shown::read(initiation),
     })
 }
 
-/// What a payment's status word means (OBIE R/W 3.1, `OBTransactionIndividualStatus1Code`). A word of another version
-/// is unlisted: it is not for us to guess what it says.
-pub(crate) fn payment_standing(word: &str) -> Standing {
-    match word {
-        "AcceptedSettlementInProcess"
-        | "AcceptedSettlementCompleted"
-        | "AcceptedWithoutPosting"
-        | "AcceptedCreditSettlementCompleted" => Standing::Executed,
-        "Pending" => Standing::Accepted,
-        "Rejected" => Standing::Rejected,
-        _ => Standing::Unlisted,
+/// When the bank will make a scheduled payment: what it expects, or else what it was asked for. A bank moves a day off.
+fn execute_at(data: &Value, initiation: &Value, form: Form) -> Option<OffsetDateTime> {
+    match form.kind {
+        Kind::Domestic => None,
+        Kind::Scheduled => instant(data, "ExpectedExecutionDateTime")
+            .or_else(|| instant(initiation, "RequestedExecutionDateTime")),
     }
 }
 
@@ -255,6 +261,18 @@ pub(crate) fn segment(text: &str) -> Option<String> {
     Some(text.bytes().map(encode).collect())
 }
 
+impl Consent {
+    /// What its status word means.
+    pub fn standing(&self) -> ConsentStanding {
+        self.form.version.consent_standing(&self.status)
+    }
+
+    /// What is said of a word nobody listed.
+    pub fn strange(&self) -> String {
+        format!("consent {} is {}", self.id, clean(&self.status, 40))
+    }
+}
+
 impl Shown {
     fn read(initiation: &Value) -> Shown {
         let amount = initiation.get("InstructedAmount");
@@ -262,14 +280,12 @@ impl Shown {
             .and_then(|a| text(a, "Amount"))
             .and_then(|a| amount_on_line(&a));
         let cur = amount.and_then(|a| text(a, "Currency"));
-        let end_to_end = text(initiation, "EndToEndIdentification");
-        let remittance = initiation
-            .get("RemittanceInformation")
-            .and_then(|r| text(r, "Reference"));
-        // The payee sees one of the two; where they differ there is no one reference to show.
-        let reference = match (end_to_end, remittance) {
-            (Some(one), Some(other)) => (one == other).then_some(one),
-            (one, other) => one.or(other),
+        // The payee sees one of them; where they differ there is no one reference to show.
+        let mut references = references(initiation);
+        references.dedup();
+        let reference = match references.as_slice() {
+            [one] => Some(one.clone()),
+            _ => None,
         };
         let on_line = |value: &String| !value.is_empty() && value.chars().all(|c| c.is_ascii_graphic());
         Shown {
@@ -293,6 +309,20 @@ impl Shown {
         .filter_map(|(slot, value)| value.as_ref().map(|v| (slot.to_owned(), v.clone())))
         .collect()
     }
+}
+
+/// Every text that refers the payee to what is paid: 3.1 has one place for it besides `EndToEndIdentification`, 4.0 a list.
+fn references(initiation: &Value) -> Vec<String> {
+    let mut found: Vec<String> = text(initiation, "EndToEndIdentification").into_iter().collect();
+    let Some(remittance) = initiation.get("RemittanceInformation") else {
+        return found;
+    };
+    found.extend(text(remittance, "Reference"));
+    let structured = remittance.get("Structured").and_then(Value::as_array);
+    let information = structured.into_iter().flatten();
+    let information = information.filter_map(|one| one.get("CreditorReferenceInformation"));
+    found.extend(information.filter_map(|one| text(one, "Reference")));
+    found
 }
 
 fn document(body: &[u8]) -> Result<Value, WireError> {

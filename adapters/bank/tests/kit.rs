@@ -14,9 +14,27 @@ use wilco_adapter::{Adapter, Job};
 use wilco_core::{ActId, Clock, Frozen, Timestamp};
 use wilco_lab::{Lab, LabOptions};
 
-const PAYMENTS: &str = "domestic-payments";
+/// How the bank is spoken to, and for which day it is asked. The lab's today is 2 October 2026.
+#[derive(Debug, Clone, Copy)]
+struct Form {
+    version: &'static str,
+    paid: &'static str,
+    payments: &'static str,
+}
+
+const PLAIN: Form = Form {
+    version: "3.1",
+    paid: "20261002",
+    payments: "domestic-payments",
+};
+const SCHEDULED: Form = Form {
+    paid: "20261005",
+    payments: "domestic-scheduled-payments",
+    ..PLAIN
+};
 
 struct BankBench {
+    form: Form,
     folder: PathBuf,
     options: LabOptions,
     lab: Mutex<Option<Lab>>,
@@ -26,11 +44,13 @@ struct BankBench {
     http: reqwest::Client,
     /// What is pending is refused when it settles.
     refuses: AtomicBool,
+    /// A request that the lab carries out later is under way.
+    late: AtomicBool,
 }
 
 impl BankBench {
     /// A lab whose payments stay pending for `settle_after_s` of its own clock.
-    async fn open(name: &str, settle_after_s: u64) -> BankBench {
+    async fn open(name: &str, form: Form, settle_after_s: u64) -> BankBench {
         let folder = std::env::temp_dir().join(format!("wilco-bank-kit-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
         let mut options = LabOptions::new(
@@ -47,12 +67,15 @@ impl BankBench {
         let proxy = FaultProxy::to(lab.addr()).await.unwrap_or_else(|e| panic!("{e}"));
         let table = format!(
             "url = \"lab\"\npayees = \"lab\"\nconfirmation_of_payee = \"lab\"\n\
-             debtor_account = \"20-00-00/55779911\"\ntoken_file = {token:?}\ntimeout_s = 1\nsettle_window_s = 2"
+             debtor_account = \"20-00-00/55779911\"\ntoken_file = {token:?}\ntimeout_s = 2\nsettle_window_s = 4\n\
+             scheduled = true\nversion = {:?}",
+            form.version
         );
         let config = BankConfig::from_toml(&table)
             .unwrap_or_else(|e| panic!("{e}"))
             .point_at_lab(&format!("http://{}", proxy.addr()));
         BankBench {
+            form,
             folder,
             options,
             lab: Mutex::new(Some(lab)),
@@ -64,6 +87,7 @@ impl BankBench {
                 .build()
                 .unwrap_or_else(|e| panic!("{e}")),
             refuses: AtomicBool::new(false),
+            late: AtomicBool::new(false),
         }
     }
 
@@ -88,16 +112,17 @@ impl BankBench {
     }
 
     async fn knob(&self, fault: &str, seconds: f64) {
-        let body = json!({ "endpoint": PAYMENTS, "fault": fault, "times": 1, "seconds": seconds });
+        let body = json!({ "endpoint": self.form.payments, "fault": fault, "times": 1, "seconds": seconds });
         self.lab_answers("faults", Some(body)).await;
     }
 
-    /// The payments in the book that moved money or may yet.
+    /// The orders in the book that moved money or may yet: payments at once, and scheduled ones that stand.
     async fn payments(&self) -> Vec<Value> {
         let book = self.lab_answers("book", None).await;
-        let all = book["payments"].as_array().cloned();
-        let all = all.unwrap_or_else(|| panic!("a book: {book}"));
-        all.into_iter().filter(|p| p["status"] != "Rejected").collect()
+        let list = |name: &str| book[name].as_array().cloned();
+        let mut all = list("payments").unwrap_or_else(|| panic!("a book: {book}"));
+        all.extend(list("scheduled").unwrap_or_else(|| panic!("a book: {book}")));
+        all.into_iter().filter(|p| p["code"] != "RJCT").collect()
     }
 }
 
@@ -127,7 +152,7 @@ impl Bench for BankBench {
             ("cur", "GBP"),
             ("kind", "GROSS"),
             ("acct", "40-12-88/61102938"),
-            ("paid", "20261002"),
+            ("paid", self.form.paid),
             ("ref", reference.as_str()),
             ("apref", "FD-0929"),
         ];
@@ -145,13 +170,18 @@ impl Bench for BankBench {
                 ("cur", text(&p["currency"])),
                 ("acct", text(&p["creditor_account"])),
                 ("ref", text(&p["reference"])),
-                // The lab's day stands still, so that is the day of every payment in its book.
-                ("paid", "20261002".to_owned()),
+                // The lab's day stands still, so that is the day of every payment at once in its book.
+                (
+                    "paid",
+                    p["day"]
+                        .as_str()
+                        .map_or("20261002".to_owned(), |day| day.replace('-', "")),
+                ),
             ]
             .map(|(slot, value)| (slot.to_owned(), value))
             .to_vec(),
             receipt: p["payment_id"].as_str().map(str::to_owned),
-            unfinished: p["status"] == "Pending",
+            unfinished: p["code"] == "PDNG",
         });
         effects.collect()
     }
@@ -161,12 +191,15 @@ impl Bench for BankBench {
     }
 
     async fn settle(&self) {
-        // Long enough for the lab's `late`; a request it has taken in is carried out at once.
-        tokio::time::sleep(Duration::from_millis(250)).await;
+        // A request that the lab has taken in is carried out at once.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        if self.late.swap(false, Ordering::SeqCst) {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
         if self.refuses.swap(false, Ordering::SeqCst) {
             for payment in self.payments().await {
-                if let ("Pending", Some(id)) = (
-                    payment["status"].as_str().unwrap_or_default(),
+                if let ("PDNG", Some(id)) = (
+                    payment["code"].as_str().unwrap_or_default(),
                     payment["payment_id"].as_str(),
                 ) {
                     self.lab_answers(&format!("settle/{id}"), Some(json!({ "status": "Rejected" })))
@@ -193,8 +226,11 @@ impl Bench for BankBench {
             Fault::LoseRequest => self.knob("drop-before", 0.0).await,
             Fault::LoseReply => self.knob("drop-after-accept", 0.0).await,
             Fault::Garbage => self.knob("5xx-after-accept", 0.0).await,
-            Fault::Slow => self.knob("slow", 1.5).await,
-            Fault::Late => self.knob("late", 0.1).await,
+            Fault::Slow => self.knob("slow", 2.7).await,
+            Fault::Late => {
+                self.knob("late", 0.5).await;
+                self.late.store(true, Ordering::SeqCst);
+            }
             Fault::WrongValues => self.knob("wrong-account", 0.0).await,
             Fault::Lag => {
                 self.knob("drop-after-accept", 0.0).await;
@@ -248,7 +284,7 @@ impl Bench for BankBench {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bank_that_settles_at_once() {
-    let bench = BankBench::open("at-once", 0).await;
+    let bench = BankBench::open("at-once", PLAIN, 0).await;
     let findings = kit::run(&bench).await;
     findings.assert_sound();
     // The line itself is what this test is for.
@@ -258,9 +294,36 @@ async fn a_bank_that_settles_at_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bank_that_settles_later() {
-    let bench = BankBench::open("later", 1).await;
+    let bench = BankBench::open("later", PLAIN, 1).await;
     let findings = kit::run(&bench).await;
     findings.assert_sound();
     let pending = findings.finding("it takes the act on and refuses later");
     assert_eq!(pending, Some(&Finding::Passed), "{findings}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bank_that_takes_orders_for_a_day_to_come() {
+    let bench = BankBench::open("scheduled", SCHEDULED, 0).await;
+    kit::run(&bench).await.assert_sound();
+}
+
+/// In 4.0 every payment is taken on first, and how it ended is read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bank_that_speaks_4_0() {
+    let form = Form {
+        version: "4.0",
+        ..PLAIN
+    };
+    let bench = BankBench::open("four", form, 1).await;
+    kit::run(&bench).await.assert_sound();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bank_that_takes_orders_for_a_day_to_come_in_4_0() {
+    let form = Form {
+        version: "4.0",
+        ..SCHEDULED
+    };
+    let bench = BankBench::open("four-scheduled", form, 0).await;
+    kit::run(&bench).await.assert_sound();
 }

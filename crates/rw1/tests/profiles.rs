@@ -11,7 +11,7 @@ fn the_profiles_in_the_binary() {
     let profiles = Profiles::builtin();
     assert_eq!(
         profiles.names().collect::<Vec<_>>(),
-        ["clin", "deploy", "pay", "pform"]
+        ["clin", "deploy", "mail", "pay", "pform"]
     );
     assert_eq!(profiles.core().name(), "core");
     assert!(
@@ -39,6 +39,15 @@ fn the_profiles_in_the_binary() {
         }
     }
     assert_eq!(pay.undo("SEND"), None, "a mail cannot be taken back");
+    let mail = profiles.get("mail").expect("mail");
+    assert_eq!(
+        mail.exec("SEND").expect("exec"),
+        ["addr", "tpl", "subj", "txt", "att", "apref"]
+    );
+    assert_eq!(mail.undo("SEND"), None);
+    let likeness = mail.likeness("SEND").expect("likeness");
+    assert_eq!(likeness.slots, ["addr", "tpl", "subj", "txt", "att"]);
+    assert_eq!(likeness.span, Span::Days(7));
     assert_eq!(pay.exec("RECON"), None);
     assert!(pay.knows_ask("PAY") && pay.knows_ask("REVIEW") && !pay.knows_ask("DEPLOY"));
     let likeness = pay.likeness("PAY").expect("likeness");

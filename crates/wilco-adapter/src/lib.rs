@@ -7,11 +7,13 @@
 //! To add an adapter: implement [`Adapter`] in a crate of its own under `adapters/`, with `config.rs`, `wire.rs` (pure
 //! translation), `client.rs` (the only IO), `lib.rs`, `README.md` and `tests/`. Its first test is the kit (feature `kit`).
 
+pub mod dial;
 #[cfg(feature = "kit")]
 pub mod kit;
 mod permit;
 mod report;
 pub mod secret;
+pub mod tls;
 
 pub use permit::{Permit, TooLate};
 pub use report::{Found, Outcome, Report};

@@ -13,10 +13,11 @@ pub struct Permit {
 
 /// The act may not be sent any more.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not sent: {now} is not before {not_after}, the last moment for this act")]
+#[error("not sent: {now} is not before {last}, {whose}")]
 pub struct TooLate {
     now: String,
-    not_after: String,
+    last: String,
+    whose: &'static str,
 }
 
 impl Permit {
@@ -46,19 +47,25 @@ impl Permit {
         self.claim.claimed_at
     }
 
-    /// Asked immediately before the bytes of a sending leave: yes, or too late.
+    /// Asked immediately before the bytes of a sending leave: yes, or too late. A call that stood still past its claim's
+    /// deadline does not begin to send either: others may have taken the claim over by then.
     ///
     /// # Errors
-    /// [`TooLate`] at or after the claim's `not_after`; then no byte may be sent.
+    /// [`TooLate`] at or after the claim's `not_after` or its deadline; then no byte may be sent.
     pub fn may_send(&self) -> Result<(), TooLate> {
         let now = self.clock.now();
-        if now < self.claim.not_after {
-            Ok(())
+        let (last, whose) = if self.claim.not_after <= self.claim.deadline {
+            (self.claim.not_after, "the last moment for this act")
         } else {
-            Err(TooLate {
-                now: now.to_rfc3339(),
-                not_after: self.claim.not_after.to_rfc3339(),
-            })
+            (self.claim.deadline, "when its execution should have been over")
+        };
+        if now < last {
+            return Ok(());
         }
+        Err(TooLate {
+            now: now.to_rfc3339(),
+            last: last.to_rfc3339(),
+            whose,
+        })
     }
 }

@@ -471,8 +471,10 @@ pub fn state(
 }
 
 /// Slots in which a statement says something of its own: its digest and end, the token, what pays, what confirmation of
-/// payee answered, that nothing real moves. A handoff cannot put words into our mouth with them.
-pub(crate) const READBACKS_OWN: [&str; 6] = ["h", "exp", "x_tok", "x_dbtr", "x_cop", "x_sim"];
+/// payee answered, that nothing real moves, what a mail says and whom it is from, who else gets it. A handoff cannot put words into our mouth with them.
+pub(crate) const READBACKS_OWN: [&str; 10] = [
+    "h", "exp", "x_tok", "x_dbtr", "x_cop", "x_sim", "x_body", "x_subj", "x_from", "x_bcc",
+];
 
 /// The slots a readback echoes beside the execution slots: `ask`, `due`, what the handoff named in `rb=`, and under
 /// `rb=all` every slot (RW1 specification §5.1).

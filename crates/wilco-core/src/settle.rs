@@ -19,7 +19,7 @@ mod word;
 
 pub use audit::audited;
 pub use evidence::{Bearer, contradicts, evidence};
-pub use word::{Word, not_before, quiet_from, settled_by_operator};
+pub use word::{Word, kept_until, quiet_from, settled_by_operator};
 
 /// What is known of an executed act, as the outside reported it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -242,7 +242,13 @@ async fn attempt(
         Context::Go(context) => context,
     };
     act.undo_of = context.undone.as_ref().map(|u| u.act_id);
-    let resolution = match resolve(engine, &act, context.undone).await? {
+    let resolved = resolve(engine, &act, context.undone).await;
+    // Asked while another prepare of the same handoff stated it, and a commit executed it: the answer is about an act that has
+    // moved on (a consent that is used up, by our own order).
+    if resolved.is_err() && has_moved(engine, &act, expect).await? {
+        return Ok(None);
+    }
+    let resolution = match resolved? {
         Ok(resolution) => resolution,
         Err(Refused { why, text }) => {
             return refuse(engine, caller, act, expect, why, &text, false, race).await;
@@ -250,6 +256,16 @@ async fn attempt(
     };
     wilco_failpoint::reach!("prepare.resolved");
     store(engine, caller, act, expect, resolution, context.supersedes, race).await
+}
+
+/// Whether the handoff's act is not any more what this prepare was decided on.
+async fn has_moved(engine: &Engine, act: &Act, expect: Expect) -> Result<bool, Refusal> {
+    let found = engine.keeper.act_by_handoff(&act.thread, &act.handoff.id).await;
+    let stands = found.map_err(store_refusal)?.map(|found| found.version);
+    Ok(match expect {
+        Expect::Absent => stands.is_some(),
+        Expect::Version(version) => stands != Some(version),
+    })
 }
 
 /// The refusal of a message id that another line of the thread has.

@@ -73,7 +73,7 @@ pub(crate) async fn settle(
                     let contract = engine.contract_for(&act, &execution.offer.frozen);
                     let now = engine.keeper.now();
                     let from = wilco_core::settle::quiet_from(&contract, execution).unwrap_or(now);
-                    return Err(wilco_core::settle::not_before(from, now));
+                    return Err(wilco_core::settle::kept_until(from, now));
                 }
                 tracing::warn!(act = %act.act_id, operator = caller.name, state = act.state().as_str(), "settled by an operator");
                 let reply = act.closed().map(|c| c.line.clone()).unwrap_or_default();

@@ -9,14 +9,17 @@ use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
 use crate::{
-    book::{Book, BookError, Consent, ConsentOrder, ConsentStatus, KeyUse, Payment, PaymentOrder, Refusal},
+    book::{
+        Book, BookError, Consent, ConsentOrder, ConsentStatus, KeyUse, Payment, PaymentOrder, PaymentStatus,
+        Placed, Refusal,
+    },
     clock::Clock,
     fault::{Endpoint, FaultBoard},
-    obie::{ConsentBody, Distortion, FieldError, Instruction, PaymentBody, SCHEME},
+    obie::{
+        ConsentBody, Distortion, FieldError, Form, Instruction, Kind, PaymentBody, SCHEME, Version,
+        signature::{self, Known},
+    },
 };
-
-/// Where the bank's own API stands.
-pub const PISP: &str = "/open-banking/v3.1/pisp";
 
 /// Everything a request may touch.
 #[derive(Debug)]
@@ -27,6 +30,8 @@ pub struct Bank {
     pub token: String,
     pub manual: bool,
     pub settle_after_s: u64,
+    /// Whose signatures are asked for.
+    pub signing: Option<Known>,
     pub addr: SocketAddr,
     /// True, or its sender gone, once the lab stops.
     pub stopping: watch::Receiver<bool>,
@@ -35,10 +40,22 @@ pub struct Bank {
 /// A POST that passed the door: authorised, with a good key.
 #[derive(Debug, Clone)]
 pub struct Order {
+    pub version: Version,
     pub endpoint: Endpoint,
     pub key: String,
     pub body: Vec<u8>,
     pub distortion: Option<Distortion>,
+    /// What an armed fault makes of a payment, so many microseconds later.
+    pub reject_after_us: Option<i64>,
+}
+
+impl Order {
+    fn form(&self) -> Form {
+        Form {
+            version: self.version,
+            kind: self.endpoint.kind(),
+        }
+    }
 }
 
 /// An answer not yet on its way.
@@ -56,22 +73,36 @@ impl Bank {
             key: order.key.clone(),
         };
         let done = match order.endpoint {
-            Endpoint::Consents => self.consent_place(key, &order).await,
-            Endpoint::Payments => self.payment_place(key, &order).await,
+            Endpoint::Consents | Endpoint::ScheduledConsents => self.consent_place(key, &order).await,
+            Endpoint::Payments | Endpoint::ScheduledPayments => self.payment_place(key, &order).await,
         };
         done.unwrap_or_else(|answer| answer)
     }
 
-    /// `GET /domestic-payment-consents/{id}`
-    pub async fn consent_show(&self, consent_id: &str) -> Result<Answer, Answer> {
-        let mut consent = self.book.consent_get(consent_id).await.map_err(failed)?;
+    /// Whether the signature a request came with is the one it must have; without `signing` none is asked for.
+    pub fn signed(&self, header: Option<&[u8]>, body: &[u8]) -> Result<(), Answer> {
+        let Some(known) = &self.signing else {
+            return Ok(());
+        };
+        let now_s = self.clock.stamp().instant_us / 1_000_000;
+        signature::check(header, body, &known.signing, known.key.as_ref(), now_s)
+            .map_err(|error| invalid(&[error]))
+    }
+
+    /// `GET` of a consent.
+    pub async fn consent_show(&self, consent_id: &str, form: Form) -> Result<Answer, Answer> {
+        let mut consent = self
+            .book
+            .consent_get(consent_id, Some(form))
+            .await
+            .map_err(failed)?;
         // Only a consent that is there can be hidden: a question for none must not use the knob up.
-        if self.faults.take_read(Endpoint::Consents) {
+        if self.faults.take_read(Endpoint::consents(form.kind)) {
             return Err(refused(&Refusal::ConsentUnknown));
         }
         // A lagging rail hides the payment and with it that the consent is used. Asked only when there is
         // something to hide, so that the knob counts the reads that matter.
-        if consent.status == ConsentStatus::Consumed && self.faults.take_read(Endpoint::Payments) {
+        if consent.status == ConsentStatus::Consumed && self.faults.take_read(Endpoint::payments(form.kind)) {
             consent.status = ConsentStatus::Authorised;
         }
         Ok(Answer {
@@ -81,14 +112,18 @@ impl Bank {
     }
 
     /// `GET /domestic-payment-consents/{id}/funds-confirmation`
-    pub async fn consent_funds(&self, consent_id: &str) -> Result<Answer, Answer> {
-        let available = self.book.consent_funds(consent_id).await.map_err(failed)?;
+    pub async fn consent_funds(&self, consent_id: &str, version: Version) -> Result<Answer, Answer> {
+        let form = Form {
+            version,
+            kind: Kind::Domestic,
+        };
+        let available = self.book.consent_funds(consent_id, form).await.map_err(failed)?;
         let body = json!({
             "Data": { "FundsAvailableResult": {
                 "FundsAvailableDateTime": self.clock.stamp().shown,
                 "FundsAvailable": available,
             }},
-            "Links": { "Self": self.link(Endpoint::Consents, &format!("{consent_id}/funds-confirmation")) },
+            "Links": { "Self": self.link(version, Endpoint::Consents, &format!("{consent_id}/funds-confirmation")) },
             "Meta": { "TotalPages": 1 },
         });
         Ok(Answer {
@@ -97,19 +132,19 @@ impl Bank {
         })
     }
 
-    /// `GET /domestic-payments/{id}`
-    pub async fn payment_show(&self, payment_id: &str) -> Result<Answer, Answer> {
+    /// `GET` of a payment.
+    pub async fn payment_show(&self, payment_id: &str, form: Form) -> Result<Answer, Answer> {
         let payment = self
             .book
-            .payment_get(payment_id, &self.clock.stamp())
+            .payment_get(payment_id, form, &self.clock.stamp())
             .await
             .map_err(failed)?;
-        if self.faults.take_read(Endpoint::Payments) {
+        if self.faults.take_read(Endpoint::payments(form.kind)) {
             return Err(refused(&Refusal::PaymentUnknown));
         }
         Ok(Answer {
             status: StatusCode::OK,
-            body: self.payment_body(&payment),
+            body: self.payment_body(&payment, payment.status),
         })
     }
 
@@ -119,12 +154,15 @@ impl Bank {
     }
 
     async fn consent_place(&self, key: KeyUse, order: &Order) -> Result<Answer, Answer> {
-        let mut body = ConsentBody::read(&order.body).map_err(|errors| invalid(&errors))?;
+        let form = order.form();
+        let mut body = ConsentBody::read(&order.body, form).map_err(|errors| invalid(&errors))?;
         if let Some(distortion) = order.distortion {
             body.initiation = distortion.apply(&body.initiation);
-            body.instruction = Instruction::read(&body.initiation).map_err(|errors| invalid(&errors))?;
+            body.instruction =
+                Instruction::read(&body.initiation, form).map_err(|errors| invalid(&errors))?;
         }
         let order = ConsentOrder {
+            form,
             key,
             initiation: body.initiation,
             instruction: body.instruction,
@@ -143,66 +181,106 @@ impl Bank {
     }
 
     async fn payment_place(&self, key: KeyUse, order: &Order) -> Result<Answer, Answer> {
-        let body = PaymentBody::read(&order.body).map_err(|errors| invalid(&errors))?;
+        let form = order.form();
+        let body = PaymentBody::read(&order.body, form).map_err(|errors| invalid(&errors))?;
         let order = PaymentOrder {
+            form,
             key,
             consent_id: body.consent_id,
             initiation: body.initiation,
             risk: body.risk,
             distortion: order.distortion,
             settle_after_s: self.settle_after_s,
+            reject_after_us: order.reject_after_us,
         };
-        let payment = self
+        let placed = self
             .book
             .payment_create(&order, &self.clock.stamp())
             .await
             .map_err(failed)?;
         Ok(Answer {
             status: StatusCode::CREATED,
-            body: self.payment_body(&payment),
+            body: self.payment_body(&placed.payment, first_shown(&placed)),
         })
     }
 
     fn consent_body(&self, consent: &Consent) -> Value {
-        let mut links = json!({ "Self": self.link(Endpoint::Consents, &consent.consent_id) });
+        let Form { version, kind } = consent.form;
+        let link = self.link(version, Endpoint::consents(kind), &consent.consent_id);
+        let mut links = json!({ "Self": link });
         if consent.status == ConsentStatus::AwaitingAuthorisation {
             // Not OBIE's: a real bank is reached through its own sign-in pages, the lab has only this one.
             links["Authorise"] = Value::String(self.authorise_url(&consent.consent_id));
         }
-        json!({
-            "Data": {
-                "ConsentId": consent.consent_id,
-                "CreationDateTime": consent.created_at,
-                "Status": consent.status.word(),
-                "StatusUpdateDateTime": consent.updated_at,
-                "CutOffDateTime": consent.cut_off,
-                "Initiation": consent.initiation,
-                "Debtor": debtor_body(consent.debtor.0.digits(), &consent.debtor.1),
-            },
-            "Risk": consent.risk,
-            "Links": links,
-            "Meta": { "TotalPages": 1 },
-        })
+        let mut data = json!({
+            "ConsentId": consent.consent_id,
+            "CreationDateTime": consent.created_at,
+            "Status": consent.status.word_in(version),
+            "StatusUpdateDateTime": consent.updated_at,
+            "CutOffDateTime": consent.cut_off,
+            "Initiation": consent.initiation,
+            "Debtor": debtor_body(consent.debtor.0.digits(), &consent.debtor.1),
+        });
+        if kind == Kind::Scheduled {
+            data["Permission"] = json!("Create");
+        }
+        json!({ "Data": data, "Risk": consent.risk, "Links": links, "Meta": { "TotalPages": 1 } })
     }
 
-    fn payment_body(&self, payment: &Payment) -> Value {
+    fn payment_body(&self, payment: &Payment, shown: PaymentStatus) -> Value {
+        let Form { version, kind } = payment.form;
+        let id = match kind {
+            Kind::Domestic => "DomesticPaymentId",
+            Kind::Scheduled => "DomesticScheduledPaymentId",
+        };
         json!({
             "Data": {
-                "DomesticPaymentId": payment.payment_id,
+                id: payment.payment_id,
                 "ConsentId": payment.consent_id,
                 "CreationDateTime": payment.created_at,
-                "Status": payment.status.word(),
+                "Status": shown.word_in(version, kind),
                 "StatusUpdateDateTime": payment.updated_at,
                 "Initiation": payment.initiation,
                 "Debtor": debtor_body(payment.debtor.0.digits(), &payment.debtor.1),
             },
-            "Links": { "Self": self.link(Endpoint::Payments, &payment.payment_id) },
+            "Links": { "Self": self.link(version, Endpoint::payments(kind), &payment.payment_id) },
             "Meta": { "TotalPages": 1 },
         })
     }
 
-    fn link(&self, endpoint: Endpoint, rest: &str) -> String {
-        format!("http://{}{PISP}/{}/{rest}", self.addr, endpoint.word())
+    fn link(&self, version: Version, endpoint: Endpoint, rest: &str) -> String {
+        format!(
+            "http://{}{}/{}/{rest}",
+            self.addr,
+            version.prefix(),
+            endpoint.word()
+        )
+    }
+}
+
+/// What the answer to an order shows: in 4.0 a payment that has just been made is Received or Rejected, whatever became
+/// of it in the same moment; a repeat of the order shows how it stands.
+fn first_shown(placed: &Placed) -> PaymentStatus {
+    let status = placed.payment.status;
+    let made_now = placed.new && placed.payment.form.version == Version::V4;
+    if made_now && status != PaymentStatus::Rejected {
+        PaymentStatus::Received
+    } else {
+        status
+    }
+}
+
+impl Answer {
+    /// The same answer with its errors in the words of `version`.
+    pub fn spoken(mut self, version: Version) -> Self {
+        let errors = self.body.get_mut("Errors").and_then(Value::as_array_mut);
+        for error in errors.into_iter().flatten() {
+            if let Some(code) = error.get("ErrorCode").and_then(Value::as_str) {
+                let code = version.error_code(code).to_owned();
+                error["ErrorCode"] = Value::String(code);
+            }
+        }
+        self
     }
 }
 
@@ -256,7 +334,11 @@ pub fn refused(refusal: &Refusal) -> Answer {
             "UK.OBIE.Field.Invalid",
             "Data.Initiation.CreditorAccount.Identification",
         ),
-        Refusal::PaymentRejected => ("UK.OBIE.Field.Invalid", "status"),
+        Refusal::PaymentRejected | Refusal::NothingToCancel => ("UK.OBIE.Field.Invalid", "status"),
+        Refusal::Day { .. } => (
+            "UK.OBIE.Field.InvalidDate",
+            "Data.Initiation.RequestedExecutionDateTime",
+        ),
     };
     invalid(&[FieldError::new(code, path, refusal.to_string())])
 }

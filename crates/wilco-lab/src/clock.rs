@@ -20,6 +20,24 @@ pub struct Stamp {
     pub cut_off_shown: String,
     /// The same cut-off as an instant, microseconds since 1970.
     pub cut_off_us: i64,
+    /// The bank's date.
+    pub today: Date,
+    /// Bank time itself.
+    bank_time: OffsetDateTime,
+}
+
+impl Stamp {
+    /// How many days after the bank's today a moment of bank time lies. The bank's days are UTC's.
+    pub fn days_until(&self, at: OffsetDateTime) -> i64 {
+        (at.to_offset(time::UtcOffset::UTC).date() - self.today).whole_days()
+    }
+
+    /// The instant at which bank time reaches `at`: as far ahead as bank time has to go. A frozen date does not move by
+    /// itself, but its future comes all the same.
+    pub fn instant_of(&self, at: OffsetDateTime) -> i64 {
+        let ahead = i64::try_from((at - self.bank_time).whole_microseconds()).unwrap_or(i64::MAX);
+        self.instant_us.saturating_add(ahead)
+    }
 }
 
 /// The bank's clock: real time plus what operators of the lab have added, with the shown date frozen or not.
@@ -85,6 +103,8 @@ fn stamp_at(instant: OffsetDateTime, today: Option<Date>, started_on: Date) -> S
         shown: rfc3339(bank_time),
         cut_off_shown: rfc3339(cut_off),
         cut_off_us: micros(cut_off),
+        today: bank_time.date(),
+        bank_time,
     }
 }
 
@@ -135,6 +155,16 @@ mod tests {
         let stamp = stamp_at(datetime!(2026-11-30 12:00:00.9 UTC), None, date!(2026 - 11 - 29));
         assert_eq!(stamp.shown, "2026-11-30T12:00:00Z");
         assert_eq!(stamp.cut_off_shown, "2026-11-30T23:59:59Z");
+    }
+
+    #[test]
+    fn a_frozen_days_future_is_as_far_away_as_it_looks() {
+        let noon = datetime!(2026-11-30 12:00 UTC);
+        let stamp = stamp_at(noon, Some(date!(2026 - 09 - 14)), date!(2026 - 11 - 30));
+        let at = datetime!(2026-09-17 00:30 +01:00);
+        assert_eq!(stamp.days_until(at), 2, "the bank's days are UTC's");
+        let in_two_and_a_half_days = noon + Duration::hours(59) + Duration::minutes(30);
+        assert_eq!(stamp.instant_of(at), micros(in_two_and_a_half_days));
     }
 
     #[test]

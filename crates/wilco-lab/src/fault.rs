@@ -6,26 +6,61 @@ use std::{
     time::Duration,
 };
 
-use serde_json::{Value, json};
+use crate::obie::Kind;
 
-/// The two endpoints that take faults.
+/// The endpoints that take faults, whatever the version they are spoken to in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Endpoint {
     /// `/domestic-payment-consents`
     Consents,
     /// `/domestic-payments`
     Payments,
+    /// `/domestic-scheduled-payment-consents`
+    ScheduledConsents,
+    /// `/domestic-scheduled-payments`
+    ScheduledPayments,
 }
 
 impl Endpoint {
     /// Every endpoint, in the order the README lists them.
-    pub const ALL: [Self; 2] = [Self::Consents, Self::Payments];
+    pub const ALL: [Self; 4] = [
+        Self::Consents,
+        Self::Payments,
+        Self::ScheduledConsents,
+        Self::ScheduledPayments,
+    ];
+
+    /// Where consents of a kind are placed.
+    pub const fn consents(kind: Kind) -> Self {
+        match kind {
+            Kind::Domestic => Self::Consents,
+            Kind::Scheduled => Self::ScheduledConsents,
+        }
+    }
+
+    /// Where payments of a kind are ordered.
+    pub const fn payments(kind: Kind) -> Self {
+        match kind {
+            Kind::Domestic => Self::Payments,
+            Kind::Scheduled => Self::ScheduledPayments,
+        }
+    }
+
+    /// What it is about.
+    pub const fn kind(self) -> Kind {
+        match self {
+            Self::Consents | Self::Payments => Kind::Domestic,
+            Self::ScheduledConsents | Self::ScheduledPayments => Kind::Scheduled,
+        }
+    }
 
     /// The last part of its path, which is also its name in `POST /lab/faults`.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Consents => "domestic-payment-consents",
             Self::Payments => "domestic-payments",
+            Self::ScheduledConsents => "domestic-scheduled-payment-consents",
+            Self::ScheduledPayments => "domestic-scheduled-payments",
         }
     }
 }
@@ -49,13 +84,15 @@ pub enum Fault {
     WrongAmount,
     /// Recorded and reported with another account.
     WrongAccount,
+    /// Accepted and on its way, rejected and reversed later.
+    RejectLater,
     /// Reads do not see the resource yet.
     NotFoundThenFound,
 }
 
 impl Fault {
     /// Every fault, in the order the README lists them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::DropBefore,
         Self::DropAfterAccept,
         Self::ErrorAfterAccept,
@@ -64,6 +101,7 @@ impl Fault {
         Self::Refuse,
         Self::WrongAmount,
         Self::WrongAccount,
+        Self::RejectLater,
         Self::NotFoundThenFound,
     ];
 
@@ -78,6 +116,7 @@ impl Fault {
             Self::Refuse => "refuse",
             Self::WrongAmount => "wrong-amount",
             Self::WrongAccount => "wrong-account",
+            Self::RejectLater => "reject-later",
             Self::NotFoundThenFound => "not-found-then-found",
         }
     }
@@ -97,7 +136,7 @@ pub struct Armed {
     pub fault: Fault,
     /// How many more requests it meets.
     pub times: u32,
-    /// The delay of `slow` and `late`.
+    /// The delay of `slow`, `late` and `reject-later`.
     pub delay: Duration,
 }
 
@@ -135,19 +174,9 @@ impl FaultBoard {
         self.board().clear();
     }
 
-    /// What is armed, as `GET /lab/faults` shows it.
-    pub fn list(&self) -> Value {
-        self.board()
-            .iter()
-            .map(|armed| {
-                json!({
-                    "endpoint": armed.endpoint.word(),
-                    "fault": armed.fault.word(),
-                    "times": armed.times,
-                    "seconds": armed.delay.as_secs_f64(),
-                })
-            })
-            .collect()
+    /// What is armed.
+    pub fn armed(&self) -> Vec<Armed> {
+        self.board().iter().copied().collect()
     }
 
     fn take(&self, wanted: impl Fn(&Armed) -> bool) -> Option<Armed> {
@@ -194,7 +223,7 @@ mod tests {
         assert_eq!(taken, [Fault::DropBefore, Fault::DropBefore, Fault::Refuse]);
         assert!(board.take_read(Endpoint::Payments));
         assert!(!board.take_read(Endpoint::Payments));
-        assert_eq!(board.list(), json!([]));
+        assert!(board.armed().is_empty());
     }
 
     #[test]

@@ -1,64 +1,152 @@
 //! The registry: from the configuration to the adapters it asks for, in the order in which they are asked.
 //!
-//! To add one: a field in [`crate::config::Adapters`], a few lines in `wilcod.toml`, and a paragraph here.
+//! To add one: a field in [`crate::config::Adapters`], a few lines in `wilcod.toml`, and one in [`make`]. Where the
+//! configuration says `lab`, the counterparty beside the daemon is meant; which of its fields may say so stands in
+//! [`want_lab`] and [`pointed_at`].
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use adapter_bank::{BankAdapter, BankConfig};
+use adapter_deploy::{DeployAdapter, TargetConfig};
+use adapter_mail::MailAdapter;
+use adapter_records::RecordsAdapter;
 use adapter_sim::SimAdapter;
 use wilco_adapter::Adapter;
 use wilco_core::Clock;
+use wilco_lab::{ARTEFACTS_FOLDER, LIVE_FOLDER, Lab};
 
-use crate::config;
+use crate::config::Adapters;
+
+/// What stands in the configuration for the counterparty beside the daemon.
+const LAB: &str = "lab";
 
 /// Whether any adapter points at the lab.
 #[must_use]
-pub fn want_lab(adapters: &config::Adapters) -> bool {
+pub fn want_lab(adapters: &Adapters) -> bool {
+    let deploy = |target: &TargetConfig| match target {
+        TargetConfig::Git(git) => git.remote == LAB,
+        TargetConfig::Folder(folder) => is_lab(&folder.folder) || is_lab(&folder.artefacts),
+    };
     adapters.bank.as_ref().is_some_and(BankConfig::wants_lab)
+        || adapters.mail.as_ref().is_some_and(|mail| mail.transport == LAB)
+        || adapters
+            .records
+            .as_ref()
+            .is_some_and(|records| is_lab(&records.path))
+        || adapters
+            .deploy
+            .as_ref()
+            .is_some_and(|d| d.targets.values().any(deploy))
 }
 
-/// Makes the configured adapters. `lab_url` is where the lab answers, if one was started.
+/// Makes the configured adapters. None of them asks its counterparty anything yet: one that is down is found out later, and
+/// stops nothing but its own acts.
 ///
 /// # Errors
 /// One sentence naming the field and its rule.
 pub fn make(
-    adapters: &config::Adapters,
+    adapters: &Adapters,
     data: &Path,
-    lab_url: Option<&str>,
+    lab: Option<&Lab>,
     clock: &Arc<dyn Clock>,
 ) -> Result<Vec<Arc<dyn Adapter>>, String> {
+    let adapters = pointed_at(adapters.clone(), lab)?;
+    let clock = || Arc::clone(clock);
     let mut made: Vec<Arc<dyn Adapter>> = Vec::new();
-    if let Some(bank) = &adapters.bank {
-        let bank = in_folder(bank.clone(), data);
-        let bank = match lab_url {
-            Some(url) => bank.point_at_lab(url),
-            None => bank,
-        };
-        made.push(Arc::new(
-            BankAdapter::new(&bank, Arc::clone(clock)).map_err(|e| e.to_string())?,
-        ));
+    if let Some(bank) = adapters.bank {
+        let bank = in_folder(bank, data);
+        made.push(Arc::new(BankAdapter::new(&bank, clock()).map_err(said)?));
     }
-    if let Some(sim) = &adapters.sim {
-        made.push(Arc::new(
-            SimAdapter::new(sim, Arc::clone(clock)).map_err(|e| e.to_string())?,
-        ));
+    if let Some(mail) = adapters.mail {
+        let mail = mail.in_folder(data);
+        made.push(Arc::new(MailAdapter::new(&mail, clock()).map_err(said)?));
+    }
+    if let Some(records) = adapters.records {
+        let records = records.in_folder(data);
+        made.push(Arc::new(RecordsAdapter::new(&records, clock()).map_err(said)?));
+    }
+    if let Some(deploy) = adapters.deploy {
+        let deploy = deploy.in_folder(data);
+        made.push(Arc::new(DeployAdapter::new(&deploy, clock()).map_err(said)?));
+    }
+    if let Some(sim) = adapters.sim {
+        made.push(Arc::new(SimAdapter::new(&sim, clock()).map_err(said)?));
     }
     Ok(made)
 }
 
+#[allow(clippy::needless_pass_by_value)] // what `map_err` hands over
+fn said(error: impl std::error::Error) -> String {
+    error.to_string()
+}
+
+/// The configuration with the lab's addresses and paths in place of the word.
+fn pointed_at(mut adapters: Adapters, lab: Option<&Lab>) -> Result<Adapters, String> {
+    let Some(lab) = lab else {
+        return Ok(adapters);
+    };
+    adapters.bank = adapters.bank.map(|bank| bank.point_at_lab(&lab.url()));
+    if let Some(mail) = &mut adapters.mail
+        && mail.transport == LAB
+    {
+        let at = lab
+            .mail_addr()
+            .ok_or("[adapters.mail] transport: the lab has no mail drop")?;
+        mail.point_at(at);
+    }
+    if let Some(records) = &mut adapters.records
+        && is_lab(&records.path)
+    {
+        let path = lab
+            .vendors_path()
+            .ok_or("[adapters.records] path: the lab has no vendor table")?;
+        records.path = path.to_owned();
+    }
+    for (name, target) in adapters.deploy.iter_mut().flat_map(|d| &mut d.targets) {
+        deploy_at(target, lab).map_err(|why| format!("[adapters.deploy.targets.{name}] {why}"))?;
+    }
+    Ok(adapters)
+}
+
+fn deploy_at(target: &mut TargetConfig, lab: &Lab) -> Result<(), String> {
+    match target {
+        TargetConfig::Git(git) if git.remote == LAB => {
+            let path = lab.git_path().ok_or_else(|| {
+                let why = lab.git_problem().unwrap_or("say git = true under [lab]");
+                format!("remote: the lab has no git remote: {why}")
+            })?;
+            git.remote = path.to_string_lossy().into_owned();
+        }
+        TargetConfig::Git(_) => {}
+        TargetConfig::Folder(folder) => {
+            let releases = || lab.releases_path().ok_or("folder: the lab has no release folder");
+            if is_lab(&folder.folder) {
+                let target = format!("{}-{}", folder.service, folder.env.to_lowercase());
+                folder.folder = releases()?.join(LIVE_FOLDER).join(target);
+            }
+            if is_lab(&folder.artefacts) {
+                folder.artefacts = releases()?.join(ARTEFACTS_FOLDER);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_lab(path: &Path) -> bool {
+    path == Path::new(LAB)
+}
+
 // Paths in wilcod.toml are counted from the data folder, wherever the daemon was started.
 fn in_folder(mut bank: BankConfig, data: &Path) -> BankConfig {
+    let place = |path: &mut PathBuf| *path = data.join(&*path);
     for path in [
         &mut bank.token_file,
         &mut bank.ca_file,
         &mut bank.client_cert_file,
         &mut bank.client_key_file,
-    ]
-    .into_iter()
-    .flatten()
-    {
-        *path = data.join(&*path);
+    ] {
+        path.as_mut().map(place);
     }
     if bank.payees != adapter_bank::LAB && !bank.payees.contains("://") && !bank.payees.is_empty() {
         bank.payees = data.join(&bank.payees).to_string_lossy().into_owned();

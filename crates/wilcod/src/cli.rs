@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use wilco_lab::LabOptions;
+use wilco_lab::{FaultSpec, LabOptions};
 
 use crate::database::DatabaseUrl;
 use crate::demo::{self, Play};
@@ -34,7 +34,8 @@ struct Cli {
 enum Command {
     /// Run the daemon.
     Serve(Serve),
-    /// Run the practice bank alone. It is not a bank.
+    /// Run the counterparties to practise on alone: a bank that is not one, a vendor table, a mail drop, a git remote and a
+    /// release folder. Their page is at /lab/.
     Lab(LabArgs),
     /// Play a payment from handoff to done report, on a daemon and a practice bank of its own.
     Demo(DemoArgs),
@@ -73,12 +74,22 @@ struct Serve {
 
 #[derive(Debug, Args)]
 struct LabArgs {
-    /// The folder of the bank's book; made where it does not exist.
+    /// The folder of their records; made where it does not exist.
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
     /// Where to listen, on loopback; port 0 takes a free one.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8471", value_parser = address)]
     listen: SocketAddr,
+    /// Where the mail drop listens (SMTP), on loopback; without it, on the port after the other one.
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    mail_listen: Option<SocketAddr>,
+    /// A fault to arm from the start, such as bank/domestic-payments:drop-after-accept, mail:slow:2:0.5, vendors:lock:1:5
+    /// or git:refuse; as often as needed. An unknown word is answered with those there are.
+    #[arg(
+        long = "fault",
+        value_name = "COUNTERPARTY[/ENDPOINT]:FAULT[:TIMES[:SECONDS]]"
+    )]
+    faults: Vec<FaultSpec>,
     /// A person must authorise each consent.
     #[arg(long)]
     manual: bool,
@@ -149,7 +160,9 @@ async fn serve(args: Serve) -> Result<(), String> {
 
 async fn run_lab(args: LabArgs) -> Result<(), String> {
     let told = tokio::spawn(shutdown::told_to_stop());
-    let mut options = LabOptions::new(args.data.clone(), args.listen);
+    let mail = args.mail_listen.unwrap_or_else(|| lab::mail_beside(args.listen));
+    let mut options = LabOptions::new(args.data.clone(), args.listen).with_everybody(mail);
+    options.faults = args.faults;
     options.manual = args.manual;
     options.today = args.today;
     options.settle_after_s = u64::from(args.settle_after);
@@ -237,6 +250,47 @@ mod tests {
         assert_eq!(address("[::1]:80").expect("an address").port(), 80);
         for bad in ["", "80", "example.org:80", "127.0.0.1", "127.0.0.1:99999"] {
             assert!(address(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn faults_of_the_lab_are_checked_before_it_starts() {
+        let lab = |faults: &[&str]| {
+            let flags = faults.iter().flat_map(|fault| ["--fault", fault]);
+            Cli::try_parse_from(["wilcod", "lab", "--data", "x"].into_iter().chain(flags))
+        };
+        let cli = lab(&[
+            "bank/domestic-payments:drop-after-accept:1",
+            "mail:slow:2:0.5",
+            "git:refuse",
+        ]);
+        let Ok(Command::Lab(args)) = cli.map(|cli| cli.command) else {
+            panic!("flags of the lab");
+        };
+        let faults: Vec<_> = args.faults.iter().map(ToString::to_string).collect();
+        let want = [
+            "bank/domestic-payments:drop-after-accept:1",
+            "mail:slow:2:0.5",
+            "git:refuse:1",
+        ];
+        assert_eq!(faults, want);
+        for (fault, said) in [
+            (
+                "post:late",
+                "counterparty: must be one of bank, vendors, mail, git, releases",
+            ),
+            (
+                "vendors:late",
+                "fault: must be one of lock, refuse, wrong-account",
+            ),
+            (
+                "bank:late",
+                "endpoint: must be one of domestic-payment-consents, domestic-payments",
+            ),
+            ("mail:late:0", "times: must be a whole number from 1 to 10000"),
+        ] {
+            let error = lab(&[fault]).expect_err(fault).to_string();
+            assert!(error.contains(said), "{error}");
         }
     }
 

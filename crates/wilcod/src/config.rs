@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use adapter_bank::BankConfig;
+use adapter_deploy::DeployConfig;
+use adapter_mail::MailConfig;
+use adapter_records::RecordsConfig;
 use adapter_sim::SimConfig;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -123,6 +126,8 @@ pub struct Lab {
     pub manual: bool,
     /// Seconds a payment stays pending.
     pub settle_after_s: u32,
+    /// Whether there is a git remote to deploy to.
+    pub git: bool,
 }
 
 /// `[adapters.*]`.
@@ -131,6 +136,12 @@ pub struct Lab {
 pub struct Adapters {
     /// UK Open Banking payment initiation.
     pub bank: Option<BankConfig>,
+    /// Mail, by SMTP or into a Maildir.
+    pub mail: Option<MailConfig>,
+    /// A vendor table in a database.
+    pub records: Option<RecordsConfig>,
+    /// Git remotes and release folders.
+    pub deploy: Option<DeployConfig>,
     /// The seeded adapter for simulation and measurement: it carries out nothing.
     pub sim: Option<SimConfig>,
 }
@@ -138,7 +149,7 @@ pub struct Adapters {
 impl Default for Config {
     fn default() -> Self {
         Config {
-            agents: vec!["payer".to_owned()],
+            agents: ["payer", "operator", "mailer"].map(str::to_owned).to_vec(),
             server: Server::default(),
             acts: Acts::default(),
             recovery: Recovery::default(),
@@ -208,6 +219,7 @@ impl Default for Lab {
             today: "clock".to_owned(),
             manual: false,
             settle_after_s: 0,
+            git: false,
         }
     }
 }
@@ -499,9 +511,11 @@ mod tests {
         let on_disk = std::fs::read_to_string(folder.path().join(CONFIG_FILE)).expect("reads");
         assert_eq!(on_disk, DEFAULT_TEXT);
         assert!(written.adapters.bank.as_ref().is_some_and(BankConfig::wants_lab));
-        let bank = written.adapters.bank.clone();
+        let adapters = written.adapters.clone();
+        assert!(adapters.mail.is_some() && adapters.records.is_some() && adapters.deploy.is_some());
+        assert!(adapters.sim.is_none());
         let meant = Config {
-            adapters: Adapters { bank, sim: None },
+            adapters,
             ..Config::default()
         };
         assert_eq!(format!("{written:?}"), format!("{meant:?}"));
@@ -524,7 +538,7 @@ mod tests {
         }
         assert_eq!(
             ["server", "acts", "recovery", "store", "lab"].map(|t| names(t).len()),
-            [6, 6, 7, 4, 3],
+            [6, 6, 7, 4, 4],
             "a new setting belongs into the file as well"
         );
     }

@@ -1,11 +1,11 @@
-//! The practice bank beside the daemon. It shares nothing with it but the process: its own port, its own folder, its
-//! own book.
+//! The counterparties to practise on beside the daemon. They share nothing with it but the process: their own ports, their
+//! own folder, their own records.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use time::OffsetDateTime;
-use wilco_lab::{DEFAULT_TOKEN, Lab, LabError, LabOptions};
+use wilco_lab::{DEFAULT_TOKEN, Lab, LabError, LabOptions, MailOptions};
 
 use crate::config;
 use crate::files::{self, FileError};
@@ -30,7 +30,8 @@ pub enum StartError {
     Today,
 }
 
-/// Starts the lab in the daemon's folder, on a free loopback port.
+/// Starts the lab in the daemon's folder, on free loopback ports. The git remote is there only where `lab.git` asks for it:
+/// filling it takes the git program a moment, and every start of a daemon waits for its lab.
 ///
 /// # Errors
 /// [`StartError`].
@@ -38,12 +39,27 @@ pub async fn start(data: &Path, settings: &config::Lab) -> Result<Lab, StartErro
     let folder = data.join(LAB_FOLDER);
     files::folder(&folder)?;
     let token = token(&folder)?;
-    let mut options = LabOptions::new(folder, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+    let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let mut options = LabOptions::new(folder, anywhere);
+    options.vendors = true;
+    options.mail = Some(MailOptions::new(anywhere));
+    options.git = settings.git;
+    options.releases = true;
     options.today = today(&settings.today)?;
     options.manual = settings.manual;
     options.settle_after_s = u64::from(settings.settle_after_s);
     options.token = token;
     Ok(wilco_lab::start(options).await?)
+}
+
+/// Where the mail drop listens unless told otherwise: on the port after the lab's, or any where that one is any.
+#[must_use]
+pub fn mail_beside(listen: SocketAddr) -> SocketAddr {
+    let port = match listen.port() {
+        0 => 0,
+        port => port.checked_add(1).unwrap_or(0),
+    };
+    SocketAddr::new(listen.ip(), port)
 }
 
 /// The token of a lab's folder; written there for clients where it is missing.
@@ -68,5 +84,42 @@ pub fn today(setting: &str) -> Result<Option<time::Date>, StartError> {
         "clock" => Ok(None),
         "start" => Ok(Some(OffsetDateTime::now_utc().date())),
         date => config::date_from(date).map(Some).ok_or(StartError::Today),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Folder;
+
+    #[tokio::test]
+    async fn the_daemons_lab_has_everybody_below_its_own_folder_and_git_where_asked_for() {
+        for git in [false, true] {
+            let folder = Folder::new();
+            let settings = config::Lab {
+                git,
+                ..config::Lab::default()
+            };
+            let lab = start(folder.path(), &settings).await.expect("starts");
+            let below = folder.path().join(LAB_FOLDER);
+            let here =
+                |path: Option<&Path>| path.is_some_and(|path| path.starts_with(&below) && path.exists());
+            assert!(here(lab.vendors_path()) && here(lab.maildir()) && here(lab.releases_path()));
+            assert!(lab.mail_addr().is_some_and(|addr| addr.ip().is_loopback()));
+            assert_eq!(lab.git_path().is_some() || lab.git_problem().is_some(), git);
+            lab.stop().await;
+        }
+    }
+
+    #[test]
+    fn the_mail_drop_is_next_door() {
+        for (lab, mail) in [
+            ("127.0.0.1:8471", "127.0.0.1:8472"),
+            ("[::1]:0", "[::1]:0"),
+            ("127.0.0.1:65535", "127.0.0.1:0"),
+        ] {
+            let lab = lab.parse().expect("an address");
+            assert_eq!(mail_beside(lab).to_string(), mail);
+        }
     }
 }

@@ -10,7 +10,7 @@
 //!           run.json        from here on scripts find us
 //! ```
 
-use std::fs::{DirBuilder, File};
+use std::fs::DirBuilder;
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;
@@ -25,6 +25,7 @@ use tokio::task::JoinHandle;
 use wilco_core::{Clock, Timestamp};
 use wilco_engine::{Engine, Parts};
 use wilco_lab::Lab;
+use wilco_store::sqlite::lock::FolderLock;
 use wilco_store::{Keeper, StoreError};
 
 use crate::app::App;
@@ -140,7 +141,7 @@ pub struct Running {
     data: PathBuf,
     app: Arc<App>,
     keeper: Arc<dyn Keeper>,
-    lock: Option<Arc<File>>,
+    lock: Option<Arc<FolderLock>>,
     lab: Option<Lab>,
     health: JoinHandle<()>,
     server: JoinHandle<()>,
@@ -224,7 +225,7 @@ async fn start_on(
     let lab_url = lab.as_ref().map(Lab::url);
     let clock: Arc<dyn Clock> = Arc::new(StoreClock(Arc::clone(&keeper)));
     let adapters =
-        adapters::make(&config.adapters, data, lab_url.as_deref(), &clock).map_err(StartError::Adapter)?;
+        adapters::make(&config.adapters, data, lab.as_ref(), &clock).map_err(StartError::Adapter)?;
     let parts = Parts {
         keeper: Arc::clone(&keeper),
         adapters,

@@ -3,12 +3,12 @@
 //! The folder's lock is held either way. In the folder it proves that nobody else has the store; on a database, that
 //! every earlier owner of this folder's name is dead.
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use wilco_core::Clock;
+use wilco_store::sqlite::lock::FolderLock;
 use wilco_store::{Keeper, PostgresKeeper, PostgresOptions, SqliteKeeper, SqliteOptions, StoreError};
 
 use crate::config::Store;
@@ -21,7 +21,7 @@ pub struct Opened {
     /// Whether nobody else can have it.
     pub alone: bool,
     /// The folder's lock. Calls can go on after the store was closed: it is given back when none can.
-    pub lock: Option<Arc<File>>,
+    pub lock: Option<Arc<FolderLock>>,
 }
 
 /// Takes the folder's lock, and opens the store. `clock` is this machine's: a database has its own.

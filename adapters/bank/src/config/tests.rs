@@ -38,7 +38,7 @@ fn the_lab_stands_for_its_addresses() {
 #[test]
 fn each_wrong_field_is_named_with_its_rule() {
     type Break = fn(&mut BankConfig);
-    let cases: [(&str, &str, Break); 22] = [
+    let cases: [(&str, &str, Break); 26] = [
         ("url", "loopback only", |c| c.url = "http://bank.example".into()),
         ("url", "loopback only", |c| {
             c.url = "http://127.0.0.1.bank.example".into()
@@ -51,7 +51,14 @@ fn each_wrong_field_is_named_with_its_rule() {
         }),
         ("url", "must be a URL", |c| c.url = "lab".into()),
         ("url", "must be a URL", |c| c.url = "ftp://127.0.0.1/".into()),
-        ("version", "3.1", |c| c.version = "4.0".into()),
+        ("version", "3.1", |c| c.version = "4.1".into()),
+        ("payment_context", "BillingGoodsAndServicesInArrears", |c| {
+            c.version = "4.0".into();
+            c.payment_context = Some("BillPayment".into());
+        }),
+        ("done_at", "in_process", |c| c.done_at = "sent".into()),
+        ("scheduled_days", "between 1 and 366", |c| c.scheduled_days = 0),
+        ("scheduled_days", "between 1 and 366", |c| c.scheduled_days = 367),
         ("name exactly one", "(0 are given)", |c| c.token_file = None),
         ("name exactly one", "(2 are given)", |c| {
             c.token_env = Some("TOKEN".into())
@@ -79,7 +86,7 @@ fn each_wrong_field_is_named_with_its_rule() {
             c.authorise_url = Some("https://bank.example/sca".into())
         }),
         ("payment_context", "BillPayment", |c| {
-            c.payment_context = "Fun".into()
+            c.payment_context = Some("Fun".into())
         }),
         ("timeout_s", "between 1 and 300", |c| c.timeout_s = 0),
         ("settle_window_s", "between 1 and 86400", |c| {
@@ -159,5 +166,76 @@ fn the_settle_window_covers_what_the_system_may_still_deliver() {
             );
             assert!(said.contains(least), "{said}");
         }
+    }
+}
+
+#[test]
+fn each_version_has_its_own_word_for_a_bill() {
+    for (version, word) in [
+        ("3.1", "BillPayment"),
+        ("4.0", "BillingGoodsAndServicesInArrears"),
+    ] {
+        let mut config = good();
+        config.version = version.into();
+        let checked = config.checked().unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(checked.payment_context, word);
+    }
+}
+
+#[test]
+fn scheduled_payments_are_off_unless_they_are_asked_for() {
+    let checked = |c: BankConfig| c.checked().map(|c| c.scheduled).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(checked(good()), None);
+    let mut config = good();
+    (config.scheduled, config.scheduled_days) = (true, 30);
+    assert_eq!(checked(config), Some(30));
+}
+
+#[test]
+fn paths_count_from_the_data_folder_and_addresses_stay() {
+    let text = format!(
+        "{}\n[signing]\nkey_file = \"k.pem\"\nkey_id = \"k\"\nissuer = \"i\"",
+        GOOD.replace("/run/wilco/", "")
+    );
+    let config = BankConfig::from_toml(&text).unwrap_or_else(|e| panic!("{e}"));
+    let config = config.in_folder(Path::new("/data"));
+    assert_eq!(config.token_file.as_deref(), Some(Path::new("/data/bank.token")));
+    let signing = config.signing.clone().unwrap_or_else(|| panic!("signing"));
+    assert_eq!(signing.key_file, Path::new("/data/k.pem"));
+    assert_eq!(signing.trust_anchor, "openbanking.org.uk");
+    assert_eq!(config.payees, "lab");
+    let mut config = good();
+    config.payees = "payees.toml".into();
+    assert_eq!(config.in_folder(Path::new("/data")).payees, "/data/payees.toml");
+}
+
+/// A key that cannot sign, or words that cannot stand in a claim, are found at the start.
+#[test]
+fn a_signature_that_could_not_be_made_is_refused_by_its_field() {
+    let key = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/jws/key.pem");
+    let signed = |key: &str, id: &str, issuer: &str| {
+        let mut config = good();
+        config.signing = Some(SigningConfig {
+            key_file: key.into(),
+            key_id: id.into(),
+            issuer: issuer.into(),
+            trust_anchor: default_trust_anchor(),
+        });
+        config.checked().map(|_| ()).map_err(|e| e.to_string())
+    };
+    let said = |key: &str, id: &str, issuer: &str| signed(key, id, issuer).err().unwrap_or_default();
+    assert!(said(key, "", "org").contains("signing.key_id"));
+    assert!(said(key, "k", "two words").contains("signing.issuer"));
+    assert!(said("/nowhere.pem", "k", "org").contains("signing.key_file"));
+    if cfg!(feature = "jws") {
+        assert_eq!(signed(key, "k", "org"), Ok(()));
+        let no_key = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        let said = said(no_key, "k", "org");
+        assert!(
+            said.contains("signing.key_file") && said.contains("RSA"),
+            "{said}"
+        );
+    } else {
+        assert!(said(key, "k", "org").contains("feature `jws`"));
     }
 }

@@ -61,6 +61,14 @@ impl Zone {
         Timestamp::from_datetime(end)
     }
 
+    /// Noon of the bank's day `date`, with the bank's offset: wherever an instant of it is read, it is that day.
+    pub fn noon_of(self, date: Date) -> OffsetDateTime {
+        let noon = date.with_time(time::macros::time!(12:00)).assume_utc();
+        // The clocks change before five in the morning, so the offset at noon UTC is that of noon here.
+        date.with_time(time::macros::time!(12:00))
+            .assume_offset(self.offset_at(noon))
+    }
+
     fn offset_at(self, at: OffsetDateTime) -> UtcOffset {
         match self {
             Zone::Fixed(offset) => offset,
@@ -108,6 +116,17 @@ mod tests {
             behind.end_of(date!(2026 - 10 - 02)).to_rfc3339(),
             "2026-10-03T05:30:00.000Z"
         );
+    }
+
+    #[test]
+    fn noon_is_noon_on_the_days_the_clocks_change() {
+        let noon = |day| Zone::London.noon_of(day).to_string();
+        assert_eq!(noon(date!(2026 - 03 - 28)), "2026-03-28 12:00:00.0 +00:00:00");
+        assert_eq!(noon(date!(2026 - 03 - 29)), "2026-03-29 12:00:00.0 +01:00:00");
+        assert_eq!(noon(date!(2026 - 10 - 25)), "2026-10-25 12:00:00.0 +00:00:00");
+        let far = Zone::parse("+14:00").unwrap_or_else(|e| panic!("{e}"));
+        let at = far.noon_of(date!(2026 - 10 - 02));
+        assert_eq!(far.date_of(at), date!(2026 - 10 - 02));
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! What a bank says when it says no (OBIE R/W 3.1, `OBErrorResponse1`).
+//! What a bank says when it says no (OBIE R/W, `OBErrorResponse1`). 3.1 spells its codes out, 4.0 has four characters for
+//! each (`OBExternalStatusReason1Code`); here they all have the long name.
 
 use serde::Deserialize;
 
@@ -7,7 +8,7 @@ use super::values::clean;
 /// An error body, read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Complaint {
-    /// Every `ErrorCode` with its `Path`, in order.
+    /// Every `ErrorCode`, by its long name, with its `Path`, in order.
     pub codes: Vec<(String, String)>,
     /// Code, message and path of the first error, fit for a tail.
     pub text: String,
@@ -43,14 +44,21 @@ impl Complaint {
             .as_deref()
             .or(read.message.as_deref())
             .unwrap_or_default();
-        let mut text = format!("{}: {}", clean(&first.error_code, 60), clean(words, 120));
+        let code = clean(&first.error_code, 60);
+        let mut text = match long_name(&first.error_code) {
+            Some(name) => format!("{code} {name}: {}", clean(words, 120)),
+            None => format!("{code}: {}", clean(words, 120)),
+        };
         if let Some(path) = &first.path {
             text.push_str(&format!(" ({})", clean(path, 60)));
         }
         if let Some(code) = &read.code {
             text.push_str(&format!(" [{}]", clean(code, 20)));
         }
-        let place = |e: ErrorEntry| (e.error_code, e.path.unwrap_or_default());
+        let place = |e: ErrorEntry| {
+            let code = long_name(&e.error_code).map_or(e.error_code, str::to_owned);
+            (code, e.path.unwrap_or_default())
+        };
         let codes = read.errors.into_iter().map(place).collect();
         Some(Complaint { codes, text })
     }
@@ -64,6 +72,13 @@ impl Complaint {
                 .codes
                 .iter()
                 .all(|(code, path)| is_about_the_request(code, path))
+    }
+
+    /// Whether it is the day of a scheduled payment that the bank does not take.
+    pub fn is_about_the_day(&self) -> bool {
+        self.codes.iter().any(|(code, path)| {
+            code == "UK.OBIE.Field.InvalidDate" || path.ends_with("RequestedExecutionDateTime")
+        })
     }
 
     /// Whether the bank says that it cannot do this kind of thing, rather than that a value is wrong.
@@ -90,4 +105,42 @@ fn is_about_the_request(code: &str, path: &str) -> bool {
         return false;
     }
     FAMILIES.iter().any(|f| code.starts_with(f)) || CODES.contains(&code)
+}
+
+/// The long name of a code of 4.0.
+fn long_name(code: &str) -> Option<&'static str> {
+    const NAMES: [&str; 30] = [
+        "UK.OBIE.UnexpectedError",
+        "UK.OBIE.Field.Expected",
+        "UK.OBIE.Field.Invalid",
+        "UK.OBIE.Field.InvalidDate",
+        "UK.OBIE.Field.Missing",
+        "UK.OBIE.Field.Unexpected",
+        "UK.OBIE.Header.Invalid",
+        "UK.OBIE.Header.Missing",
+        "UK.OBIE.Resource.ConsentMismatch",
+        "UK.OBIE.Resource.InvalidConsentStatus",
+        "UK.OBIE.Resource.InvalidFormat",
+        "UK.OBIE.Resource.NotFound",
+        "UK.OBIE.Rules.AfterCutOffDateTime",
+        "UK.OBIE.Rules.DuplicateReference",
+        "UK.OBIE.Rules.FailsControlParameters",
+        "UK.OBIE.Signature.Invalid",
+        "UK.OBIE.Signature.InvalidClaim",
+        "UK.OBIE.Signature.MissingClaim",
+        "UK.OBIE.Signature.Malformed",
+        "UK.OBIE.Signature.Missing",
+        "UK.OBIE.Signature.Unexpected",
+        "UK.OBIE.Unsupported.AccountIdentifier",
+        "UK.OBIE.Unsupported.AccountSecondaryIdentifier",
+        "UK.OBIE.Unsupported.Currency",
+        "UK.OBIE.Unsupported.EventType",
+        "UK.OBIE.Unsupported.Frequency",
+        "UK.OBIE.Unsupported.LocalInstrument",
+        "UK.OBIE.Unsupported.Scheme",
+        "UK.OBIE.Reauthenticate",
+        "UK.OBIE.Rules.ResourceAlreadyExists",
+    ];
+    let digits = code.strip_prefix('U').filter(|d| d.len() == 3)?;
+    digits.parse::<usize>().ok().and_then(|at| NAMES.get(at)).copied()
 }

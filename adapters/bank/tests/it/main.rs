@@ -2,8 +2,15 @@
 //! what was paid; the adapter is only asked what it would tell the daemon.
 
 mod execute;
+mod forms;
+mod later;
 mod lookup;
+#[cfg(feature = "prism")]
+mod prism;
 mod resolve;
+mod scheduled;
+#[cfg(feature = "jws")]
+mod signed;
 mod strange;
 mod support;
 #[cfg(feature = "tls")]

@@ -64,7 +64,7 @@ async fn every_execution_slot_is_stated_with_where_it_came_from() {
     assert_eq!(resolved.authorise_at, None, "the lab authorises at once");
     assert_eq!(
         (resolved.request.method.as_str(), resolved.request.path.as_str()),
-        ("POST", "/domestic-payments")
+        ("POST", "/open-banking/v3.1/pisp/domestic-payments")
     );
     assert!(resolved.request.body.contains(&job.act_id.to_string()));
     assert!(scene.payments().await.is_empty(), "nothing has moved");
@@ -174,9 +174,22 @@ async fn a_job_the_bank_cannot_do_is_refused_by_slot() {
     let (why, text) = refused(&scene, &job).await;
     assert_eq!(why, "NOCTX");
     assert!(text.contains("slot addr"), "{text}");
-    let mut job = pay();
-    job.ask = "UNDO".to_owned();
-    assert_eq!(refused(&scene, &job).await.0, "NOCAP");
+    for (ask, profile, needle) in [
+        ("UNDO", "pay", "no way back"),
+        ("CHGBANK", "pay", "vendor records"),
+        ("CHGBANK", "vendor", "vendor records"),
+        ("SEND", "mail", "ask=PAY"),
+    ] {
+        let mut job = pay();
+        (job.ask, job.profile) = (ask.to_owned(), profile.to_owned());
+        let (why, text) = refused(&scene, &job).await;
+        assert_eq!(why, "NOCAP");
+        assert!(
+            text.starts_with(&format!("ask={ask} is not a bank's job")),
+            "{text}"
+        );
+        assert!(text.contains(needle), "{text}");
+    }
     assert!(scene.payments().await.is_empty());
 }
 

@@ -135,6 +135,29 @@ impl Scene {
             .unwrap_or_else(|| panic!("a book: {book}"))
     }
 
+    /// Every order in the lab's book, paid at once or standing for its day.
+    pub async fn orders(&self) -> Vec<Value> {
+        let book = self.get("/lab/book").await;
+        let list = |name: &str| book[name].as_array().cloned();
+        let mut orders = list("payments").unwrap_or_else(|| panic!("a book: {book}"));
+        orders.extend(list("scheduled").unwrap_or_else(|| panic!("a book: {book}")));
+        orders
+    }
+
+    /// The balance of an account, as the book has it; none if it was never opened.
+    pub async fn balance(&self, account: &str) -> Option<String> {
+        let book = self.get("/lab/book").await;
+        let accounts = book["accounts"].as_array().cloned().unwrap_or_default();
+        let found = accounts.iter().find(|line| line["account"] == account)?;
+        found["balance"].as_str().map(str::to_owned)
+    }
+
+    /// Moves the lab's clock ahead. Ours stays.
+    pub async fn days_pass(&self, days: u64) {
+        self.post("/lab/clock", json!({ "advance_s": days * 86_400 }))
+            .await;
+    }
+
     pub async fn resolve(&self, job: &Job) -> Result<Resolved, ResolveError> {
         self.bank.resolve(job).await
     }

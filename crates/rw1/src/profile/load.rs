@@ -18,6 +18,7 @@ pub(super) const BUILTIN: &[(&str, &str)] = &[
     ("core", CORE),
     ("pay", include_str!("../../../../profiles/pay.json")),
     ("deploy", include_str!("../../../../profiles/deploy.json")),
+    ("mail", include_str!("../../../../profiles/mail.json")),
     ("clin", include_str!("../../../../profiles/clin.json")),
     ("pform", include_str!("../../../../profiles/pform.json")),
 ];

@@ -27,7 +27,7 @@ struct Registry {
 }
 
 impl Profiles {
-    /// The profiles in the binary: core, `pay`, `deploy`, `clin`, `pform`. They are compiled once and shared.
+    /// The profiles in the binary: core, `pay`, `deploy`, `mail`, `clin`, `pform`. They are compiled once and shared.
     pub fn builtin() -> Profiles {
         static BUILTIN: OnceLock<Profiles> = OnceLock::new();
         let texts = || {

@@ -16,7 +16,7 @@ use wilco_core::{ActId, Clock, Contract, Frozen, Resolved, Timestamp};
 use crate::till::Rules;
 
 /// How long an honest adapter waits for an answer.
-const LIMIT: Duration = Duration::from_millis(150);
+const LIMIT: Duration = Duration::from_millis(600);
 
 /// In which way it is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +104,7 @@ impl TillAdapter {
                     .ok()
                     .filter(|_| said == "WELCOME\n")
             };
-            if !matches!(timeout(LIMIT * 20, greeted).await, Ok(Some(_))) {
+            if !matches!(timeout(LIMIT * 8, greeted).await, Ok(Some(_))) {
                 return Heard::NotConnected;
             }
         }

@@ -82,7 +82,7 @@ impl Bench for TillBench {
     }
 
     async fn settle(&self) {
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
         self.till
             .finish(self.refuses_in_the_end.swap(false, Ordering::SeqCst));
         self.clock.pass(1);
@@ -103,7 +103,8 @@ impl Bench for TillBench {
     }
 
     fn patience(&self) -> Duration {
-        Duration::from_secs(5)
+        // One of them makes every case wait for it.
+        Duration::from_secs(if self.lie == Lie::WaitsForEver { 3 } else { 20 })
     }
 }
 
@@ -283,6 +284,7 @@ async fn each_broken_adapter_is_caught_by_a_case_that_names_its_fault() {
             Lie::PromisesIdentity,
             &[
                 "the same bytes again: no second effect",
+                "sent by two daemons at once: one effect",
                 "the request arrives twice",
             ],
         ),

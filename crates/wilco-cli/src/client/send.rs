@@ -159,7 +159,9 @@ pub async fn purge(daemon: &Daemon, args: &Purge, json: bool) -> Result<ExitCode
             older_than_s: args.older_than,
         };
         let answer = daemon.operator().purge(daemon.signed(request)).await;
-        let part = answer.map_err(|status| Problem::refused(&status))?.into_inner();
+        let part = answer
+            .map_err(|status| Problem::word_refused(&status))?
+            .into_inner();
         all.acts += part.acts;
         all.bodies += part.bodies;
         // A part that erased nothing means that what is left is being changed by others: the next call finds it.

@@ -258,7 +258,14 @@ fn times(n: u32) -> String {
 
 /// A thread: its lines as they are, then what the check says.
 pub fn thread(whole: &v1::GetThreadReply) -> String {
-    let mut text: Vec<String> = whole.lines.iter().map(|line| plain(line)).collect();
+    let shown = |line: &String| {
+        if line.is_empty() {
+            "(erased)".to_owned()
+        } else {
+            plain(line)
+        }
+    };
+    let mut text: Vec<String> = whole.lines.iter().map(shown).collect();
     if text.is_empty() {
         text.push("there is no line in this thread".to_owned());
     }

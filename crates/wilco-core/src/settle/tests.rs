@@ -1119,3 +1119,22 @@ fn what_is_final_is_not_looked_at_again() {
     assert_eq!(act.due_at(), None);
     assert!(audited(&act, &provisional(), &a_contract(), at(30)).is_none());
 }
+
+#[test]
+fn who_vouches_that_it_was_done_has_seen_it_there() {
+    let word = Word {
+        done: true,
+        evidence: "the bank's screen shows it paid",
+        operator: "duty",
+        owner_dead: true,
+    };
+    let settle = |act: &Act, second| settled_by_operator(&profiles(), act, &a_contract(), &word, at(second));
+    let mut act = settle(&taken_from_there(), 1_000).expect("kept").act;
+    assert_eq!(act.state(), State::InDoubt);
+    // Whatever lookups find meanwhile, nobody concludes the opposite.
+    for second in [1_001, 1_100, 9_000] {
+        act = apply(&act, &absent(second), second);
+        assert_eq!(act.state(), State::InDoubt, "at {second}");
+    }
+    assert_eq!(settle(&act, 9_001).expect("settled").act.state(), State::Done);
+}

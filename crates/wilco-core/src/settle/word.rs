@@ -30,10 +30,21 @@ pub fn quiet_from(contract: &Contract, execution: &Execution) -> Option<Timestam
 }
 
 /// The refusal of a word that comes while the call can still land.
-#[must_use]
-pub fn not_before(from: Timestamp, now: Timestamp) -> Refusal {
+fn not_before(from: Timestamp, now: Timestamp) -> Refusal {
     let text = format!(
         "the call can still land until {}; settle it after that",
+        from.to_rfc3339()
+    );
+    let wait = u32::try_from(from.seconds_since(now) + 1).unwrap_or(u32::MAX);
+    Refusal::new(Reason::Refused, text).retry_after(wait)
+}
+
+/// The answer to a word that every process is gone, which was kept; how it ended is taken later.
+#[must_use]
+pub fn kept_until(from: Timestamp, now: Timestamp) -> Refusal {
+    let text = format!(
+        "your word that no process can send it any more is kept; what was sent before can still land until {}: say how it \
+         ended after that",
         from.to_rfc3339()
     );
     let wait = u32::try_from(from.seconds_since(now) + 1).unwrap_or(u32::MAX);
@@ -55,22 +66,28 @@ fn open_owners(execution: &Execution) -> String {
 }
 
 /// The write of an operator's word that every process that could still send the act is gone. From here on its absence
-/// can be proved by lookups, and a word on its outcome is taken once the window has passed.
-fn vouched_for(act: &Act, execution: &Execution, evidence: &str, operator: &str, now: Timestamp) -> Change {
+/// can be proved by lookups, and a word on its outcome is taken once the window has passed. Who says besides that it was done
+/// has seen it there: then no lookup concludes the opposite meanwhile.
+fn vouched_for(act: &Act, execution: &Execution, word: &Word<'_>, now: Timestamp) -> Change {
     let mut execution = execution.clone();
     let progress = &mut execution.progress;
     progress.open_calls.clear();
     progress.others_open = false;
     progress.over_since.get_or_insert(now);
     progress.next_at = now;
+    if word.done {
+        progress.exists = true;
+        progress.absent_at.clear();
+        progress.reason = format!("{} says that it was done: {}", word.operator, word.evidence);
+    }
     let mut next = act.clone();
     next.stage = Stage::InDoubt(execution);
-    let detail = serde_json::json!({ "evidence": evidence });
+    let detail = serde_json::json!({ "evidence": word.evidence, "done": word.done });
     Change {
         unless_twin: None,
         expect: Expect::Version(act.version),
         act: next,
-        entries: vec![Entry::event("owner_dead_by_operator", detail, operator)],
+        entries: vec![Entry::event("owner_dead_by_operator", detail, word.operator)],
     }
 }
 
@@ -95,16 +112,23 @@ pub fn settled_by_operator(
         owner_dead,
     } = *word;
     let Stage::InDoubt(execution) = &act.stage else {
+        let yet = act.execution().map(|e| {
+            format!(
+                ": its call may bring the outcome yet, and is overdue from {}",
+                e.claim.deadline.to_rfc3339()
+            )
+        });
         let text = format!(
-            "only an act in doubt is settled by a person; this one is {}",
-            act.state().as_str()
+            "only an act in doubt is settled by a person; this one is {}{}",
+            act.state().as_str(),
+            yet.unwrap_or_default()
         );
         return Err(Refusal::new(Reason::Refused, text));
     };
     match quiet_from(contract, execution) {
         // With every process gone the last byte left before now, and its window begins.
         None if owner_dead && contract.settle_window_s > 0 => {
-            return Ok(vouched_for(act, execution, evidence, operator, now));
+            return Ok(vouched_for(act, execution, word, now));
         }
         None if owner_dead => {}
         None => {

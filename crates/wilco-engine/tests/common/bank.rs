@@ -43,6 +43,8 @@ pub enum Resolve {
     With(&'static str, &'static str),
     /// The counterparty is down.
     Down,
+    /// It says so late: once [`Bank::resolve_gate`] lets one through.
+    DownLate,
     /// It does not do that.
     Refuses(&'static str),
     /// Its day ends then.
@@ -72,6 +74,8 @@ pub struct Bank {
     /// `execute` waits here before it sends, while `gated`.
     pub gate: Semaphore,
     gated: Mutex<bool>,
+    /// What [`Resolve::DownLate`] waits for.
+    pub resolve_gate: Semaphore,
     /// `lookup` waits here before it asks, while `lookups_gated`.
     pub lookup_gate: Semaphore,
     lookups_gated: Mutex<bool>,
@@ -81,6 +85,8 @@ pub struct Bank {
     book: Arc<Book>,
     /// Acts for which `execute` was called.
     pub executes: Shared<ActId>,
+    /// Whether `execute` asks whether it may send after it waited at the gate, not before.
+    pub asks_late: AtomicBool,
     /// Why it does not say how it does; `None` while it does.
     pub down: Mutex<Option<&'static str>>,
     /// Whether what it reports as done may still be rejected.
@@ -141,11 +147,13 @@ impl Bank {
             lookups: Mutex::default(),
             gate: Semaphore::new(0),
             gated: Mutex::new(false),
+            resolve_gate: Semaphore::new(0),
             lookup_gate: Semaphore::new(0),
             lookups_gated: Mutex::new(false),
             sent,
             book,
             executes: Mutex::default(),
+            asks_late: AtomicBool::new(false),
             down: Mutex::default(),
             provisional: AtomicBool::new(false),
             silent: AtomicBool::new(false),
@@ -260,6 +268,11 @@ impl Adapter for Bank {
         let n = self.resolved.fetch_add(1, Ordering::SeqCst);
         tokio::task::yield_now().await;
         let told = locked(&self.resolves).pop_front();
+        if matches!(told, Some(Resolve::DownLate))
+            && let Ok(pass) = self.resolve_gate.acquire().await
+        {
+            pass.forget();
+        }
         let undone = job.undo.as_ref();
         let value = |slot: &str| -> Option<String> {
             let executed = undone.and_then(|u| u.executed.iter().find(|(k, _)| k == slot));
@@ -283,7 +296,9 @@ impl Adapter for Bank {
             .collect();
         let mut cut_off = None;
         match told {
-            Some(Resolve::Down) => return Err(ResolveError::Passing("no route to the bank".into())),
+            Some(Resolve::Down | Resolve::DownLate) => {
+                return Err(ResolveError::Passing("no route to the bank".into()));
+            }
             Some(Resolve::Refuses(why)) => {
                 return Err(ResolveError::Refused {
                     why,
@@ -318,6 +333,8 @@ impl Adapter for Bank {
         let act = permit.act_id();
         locked(&self.executes).push(act);
         self.under_way.fetch_add(1, Ordering::SeqCst);
+        // Between the question whether it may and the byte a process can stand still for as long as it likes.
+        let before = permit.may_send();
         if *locked(&self.gated)
             && let Ok(pass) = self.gate.acquire().await
         {
@@ -330,7 +347,12 @@ impl Adapter for Bank {
             Call::NotSent => return Outcome::NotSent("connection refused".into()),
             _ => {}
         }
-        if let Err(late) = permit.may_send() {
+        let asked = if self.asks_late.load(Ordering::SeqCst) {
+            permit.may_send()
+        } else {
+            before
+        };
+        if let Err(late) = asked {
             return Outcome::NotSent(late.to_string());
         }
         locked(&self.sent).push(act);

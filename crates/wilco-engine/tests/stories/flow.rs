@@ -1,5 +1,6 @@
 //! One handoff from its arrival to its close, and the same answer ever after.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use wilco_adapter::Ready;
@@ -344,6 +345,7 @@ async fn no_byte_is_sent_once_the_last_moment_has_passed_though_it_was_claimed_i
         prepared.expires_in_s, 180,
         "never later than the handoff's own end"
     );
+    house.bank().asks_late.store(true, Ordering::SeqCst);
     house.bank().shut();
     let (closed, ()) = tokio::join!(house.try_commit(yes(&prepared, 2)), async {
         house.until(prepared.act.act_id, State::Executing).await;
@@ -355,6 +357,28 @@ async fn no_byte_is_sent_once_the_last_moment_has_passed_though_it_was_claimed_i
     assert_eq!(closed.act.state(), State::Failed);
     assert!(closed.reply.contains("why=EXPIRED"), "{}", closed.reply);
     assert!(house.bank().nothing_was_sent());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_stood_still_past_its_deadline_does_not_begin_to_send() {
+    let house = house().await;
+    let prepared = house.prepare(&ho(1)).await;
+    house.bank().asks_late.store(true, Ordering::SeqCst);
+    house.bank().shut();
+    let (closed, ()) = tokio::join!(house.try_commit(yes(&prepared, 2)), async {
+        house.until(prepared.act.act_id, State::Executing).await;
+        eventually(async || (locked(&house.bank().executes).len() == 1).then_some(())).await;
+        let act = house.act(prepared.act.act_id).await;
+        let claim = &act.execution().expect("claimed").claim;
+        assert!(claim.deadline < claim.not_after);
+        house.clock().set(claim.deadline);
+        house.bank().open();
+    });
+    let closed = closed.expect("closed");
+    assert_eq!(closed.act.state(), State::Failed);
+    assert!(closed.reply.contains("should have been over"), "{}", closed.reply);
+    assert!(house.bank().nothing_was_sent());
+    house.assert_thread_is_sound().await;
 }
 
 #[tokio::test(start_paused = true)]

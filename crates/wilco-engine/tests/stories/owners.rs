@@ -3,6 +3,7 @@
 //!
 //! Time is virtual: the allowance is watched on the process's own monotonic clock, and the store's is moved by hand.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use wilco_core::act::Progress;
@@ -417,6 +418,7 @@ async fn a_no_to_a_resend_does_not_fail_the_act() {
 #[tokio::test(start_paused = true)]
 async fn after_the_last_moment_of_the_act_it_is_only_looked_up() {
     let (there, here, prepared) = paused(keyed()).await;
+    there.bank().asks_late.store(true, Ordering::SeqCst);
     let act_id = prepared.act.act_id;
     let last = there
         .act(act_id)

@@ -306,3 +306,31 @@ async fn twenty_times_the_same_cancel_is_one_cancel_with_one_answer() {
         house.assert_thread_is_sound().await;
     }
 }
+
+/// The counterparty's trouble is about a statement that has been replaced meanwhile: the act is the answer, not the trouble.
+#[tokio::test(start_paused = true)]
+async fn trouble_with_a_handoff_that_moved_on_meanwhile_is_nobodys_answer() {
+    for lapsed in [false, true] {
+        let house = house().await;
+        if lapsed {
+            let prepared = house.prepare(&ho(1)).await;
+            house.clock().advance(i64::from(prepared.expires_in_s) + 1);
+        }
+        house.bank().next_resolve(Resolve::DownLate);
+        let line = ho(1);
+        let (late, done) = tokio::join!(house.try_prepare(&line), async {
+            eventually(async || {
+                (house.bank().resolved.load(Ordering::SeqCst) > u32::from(lapsed)).then_some(())
+            })
+            .await;
+            let prepared = house.prepare(&ho(1)).await;
+            let done = house.commit(yes(&prepared, 2)).await;
+            house.bank().resolve_gate.add_permits(1);
+            done
+        });
+        let late = late.expect("answered with the act");
+        assert_eq!(late.reply, done.reply);
+        assert!(late.replayed);
+        assert_eq!(house.bank().landed(done.act.act_id), 1);
+    }
+}

@@ -3,48 +3,22 @@
 use serde_json::Value;
 use sqlx::{Row, SqliteConnection, sqlite::SqliteRow};
 
-use super::{Book, BookError, KeyUse, Refusal, account_column, corrupt, json_column, keys};
-use crate::{clock::Stamp, fault::Endpoint, obie::Instruction, values::AccountNo};
-
-/// A consent's life, in OBIE 3.1's words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ConsentStatus {
-    /// Waits for the account holder.
-    AwaitingAuthorisation,
-    /// May be used by one payment.
-    Authorised,
-    /// The account holder said no.
-    Rejected,
-    /// Its payment exists.
-    Consumed,
-}
-
-impl ConsentStatus {
-    /// The word on the wire and in the book.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::AwaitingAuthorisation => "AwaitingAuthorisation",
-            Self::Authorised => "Authorised",
-            Self::Rejected => "Rejected",
-            Self::Consumed => "Consumed",
-        }
-    }
-
-    fn from_word(word: &str) -> Option<Self> {
-        [
-            Self::AwaitingAuthorisation,
-            Self::Authorised,
-            Self::Rejected,
-            Self::Consumed,
-        ]
-        .into_iter()
-        .find(|status| status.word() == word)
-    }
-}
+use super::{
+    Book, BookError, ConsentStatus, KeyUse, Refusal, SCHEDULE_DAYS_MAX, account_column, corrupt, json_column,
+    keys,
+};
+use crate::{
+    clock::Stamp,
+    fault::Endpoint,
+    obie::{Form, Instruction, Kind, Version},
+    values::AccountNo,
+};
 
 /// A request for a consent, already checked for form.
 #[derive(Debug, Clone)]
 pub struct ConsentOrder {
+    /// The version and kind it was asked in.
+    pub form: Form,
     /// The key it came with.
     pub key: KeyUse,
     /// `Data.Initiation`, as the bank will record it.
@@ -62,6 +36,8 @@ pub struct ConsentOrder {
 pub struct Consent {
     /// `ConsentId`
     pub consent_id: String,
+    /// The version and kind it was asked in. It is seen and used in no other.
+    pub form: Form,
     /// `Data.Initiation`
     pub initiation: Value,
     /// `Risk`
@@ -88,17 +64,20 @@ impl Book {
         desk.finish(created).await
     }
 
-    /// Reads a consent.
-    pub async fn consent_get(&self, consent_id: &str) -> Result<Consent, BookError> {
+    /// Reads a consent; a form not asked for has no such consent.
+    pub async fn consent_get(&self, consent_id: &str, form: Option<Form>) -> Result<Consent, BookError> {
         let mut desk = self.desk().await?;
-        let found = read(desk.conn(), consent_id).await;
+        let found = match form {
+            Some(form) => read_in(desk.conn(), consent_id, form).await,
+            None => read(desk.conn(), consent_id).await,
+        };
         desk.finish(found).await
     }
 
     /// Reads an authorised consent and says whether its payment could be funded now.
-    pub async fn consent_funds(&self, consent_id: &str) -> Result<bool, BookError> {
+    pub async fn consent_funds(&self, consent_id: &str, form: Form) -> Result<bool, BookError> {
         let mut desk = self.desk().await?;
-        let answer = funds(desk.conn(), consent_id).await;
+        let answer = funds(desk.conn(), consent_id, form).await;
         desk.finish(answer).await
     }
 
@@ -126,6 +105,20 @@ pub(super) async fn read(conn: &mut SqliteConnection, consent_id: &str) -> Resul
     .await?
     .ok_or(Refusal::ConsentUnknown)?;
     from_row(&row)
+}
+
+/// Reads a consent that was asked for in this form.
+pub(super) async fn read_in(
+    conn: &mut SqliteConnection,
+    consent_id: &str,
+    form: Form,
+) -> Result<Consent, BookError> {
+    let consent = read(conn, consent_id).await?;
+    if consent.form == form {
+        Ok(consent)
+    } else {
+        Err(Refusal::ConsentUnknown.into())
+    }
 }
 
 /// Marks an authorised consent as used. The caller has read it as Authorised in this same transaction.
@@ -164,8 +157,17 @@ async fn create(
     order: &ConsentOrder,
     now: &Stamp,
 ) -> Result<Consent, BookError> {
-    if let Some(consent_id) = keys::lookup(conn, Endpoint::Consents, &order.key, now).await? {
-        return read(conn, &consent_id).await;
+    let endpoint = Endpoint::consents(order.form.kind);
+    if let Some(consent_id) = keys::lookup(conn, endpoint, &order.key, now).await? {
+        return read_in(conn, &consent_id, order.form).await;
+    }
+    if let Some(at) = order.instruction.execute_at
+        && !(1..=SCHEDULE_DAYS_MAX).contains(&now.days_until(at))
+    {
+        return Err(Refusal::Day {
+            today: now.today.to_string(),
+        }
+        .into());
     }
     let debtor = debtor(conn, order.instruction.debtor.as_ref()).await?;
     if debtor == order.instruction.creditor {
@@ -179,7 +181,7 @@ async fn create(
     let consent_id = format!("lab-consent-{}", uuid::Uuid::now_v7().simple());
     sqlx::query(
         "INSERT INTO consent (consent_id, initiation, risk, debtor_account, status, created_at, updated_at, cut_off, \
-         cut_off_us) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8)",
+         cut_off_us, version, kind) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8, ?9, ?10)",
     )
     .bind(&consent_id)
     .bind(order.initiation.to_string())
@@ -189,9 +191,11 @@ async fn create(
     .bind(&now.shown)
     .bind(&now.cut_off_shown)
     .bind(now.cut_off_us)
+    .bind(order.form.version.word())
+    .bind(order.form.kind.word())
     .execute(&mut *conn)
     .await?;
-    keys::remember(conn, Endpoint::Consents, &order.key, &consent_id, now).await?;
+    keys::remember(conn, endpoint, &order.key, &consent_id, now).await?;
     read(conn, &consent_id).await
 }
 
@@ -207,13 +211,13 @@ async fn debtor(conn: &mut SqliteConnection, named: Option<&AccountNo>) -> Resul
     account_column(&account, "account", "account", &account)
 }
 
-async fn funds(conn: &mut SqliteConnection, consent_id: &str) -> Result<bool, BookError> {
-    let consent = read(conn, consent_id).await?;
+async fn funds(conn: &mut SqliteConnection, consent_id: &str, form: Form) -> Result<bool, BookError> {
+    let consent = read_in(conn, consent_id, form).await?;
     if consent.status != ConsentStatus::Authorised {
         return Err(Refusal::ConsentStatus(consent.status).into());
     }
-    let instruction =
-        Instruction::read(&consent.initiation).map_err(|_| corrupt("consent", "initiation", consent_id))?;
+    let instruction = Instruction::read(&consent.initiation, form)
+        .map_err(|_| corrupt("consent", "initiation", consent_id))?;
     Ok(balance(conn, &consent.debtor.0).await? >= instruction.amount_minor)
 }
 
@@ -248,7 +252,15 @@ fn from_row(row: &SqliteRow) -> Result<Consent, BookError> {
     let consent_id: String = row.try_get("consent_id")?;
     let word: String = row.try_get("status")?;
     let account: String = row.try_get("debtor_account")?;
+    let version: String = row.try_get("version")?;
+    let kind: String = row.try_get("kind")?;
+    let form = Form {
+        version: Version::from_word(&version)
+            .ok_or_else(|| corrupt("consent", "version", consent_id.clone()))?,
+        kind: Kind::from_word(&kind).ok_or_else(|| corrupt("consent", "kind", consent_id.clone()))?,
+    };
     Ok(Consent {
+        form,
         initiation: json_column(row, "consent", "initiation", &consent_id)?,
         risk: json_column(row, "consent", "risk", &consent_id)?,
         debtor: (

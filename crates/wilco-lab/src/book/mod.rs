@@ -9,6 +9,8 @@ mod keys;
 mod payees;
 mod payments;
 mod report;
+mod status;
+mod waiting;
 
 use std::{
     fs::{File, TryLockError},
@@ -23,10 +25,13 @@ use sqlx::{
 use thiserror::Error;
 use tokio::sync::{Mutex, MutexGuard};
 
-pub use consents::{Consent, ConsentOrder, ConsentStatus};
+pub use consents::{Consent, ConsentOrder};
 pub use keys::KeyUse;
 pub use payees::{Holding, RegisteredPayee};
-pub use payments::{Payment, PaymentOrder, PaymentStatus};
+pub use payments::{Payment, PaymentOrder, Placed};
+pub use report::PaymentLine;
+pub use status::{ConsentStatus, Named, PaymentStatus};
+pub use waiting::WaitingConsent;
 
 use crate::{LabError, clock::Stamp, seed::World, values::AccountNo};
 
@@ -36,7 +41,11 @@ pub const BOOK_FILE: &str = "lab-bank.sqlite";
 pub const LOCK_FILE: &str = "lab-bank.lock";
 
 const SCHEMA: &str = include_str!("schema.sql");
-const SCHEMA_VERSION: i64 = 1;
+const FROM_V1: &str = include_str!("from_v1.sql");
+const SCHEMA_VERSION: i64 = 2;
+
+/// How many days ahead a scheduled payment may be.
+pub const SCHEDULE_DAYS_MAX: i64 = 366;
 
 /// A rule of the bank that an order broke. Nothing was created.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -68,9 +77,18 @@ pub enum Refusal {
     /// No such payment.
     #[error("there is no payment with this DomesticPaymentId")]
     PaymentUnknown,
-    /// A rejected payment has been reversed and stays so.
-    #[error("the payment is Rejected, its entries are reversed or were never made; it stays so")]
+    /// A rejected payment has been reversed and stays so; a cancelled one was never made.
+    #[error("the payment is Rejected or Cancelled, its entries are reversed or were never made; it stays so")]
     PaymentRejected,
+    /// Only an order that waits for its day can be cancelled.
+    #[error("only a scheduled payment whose day has not come can be cancelled")]
+    NothingToCancel,
+    /// A scheduled payment's day is not one of those this bank takes orders for.
+    #[error("must be on one of the {SCHEDULE_DAYS_MAX} days after the bank's today, {today}")]
+    Day {
+        /// The bank's today.
+        today: String,
+    },
 }
 
 /// What the book may answer instead of what was asked for.
@@ -197,10 +215,10 @@ impl Book {
         Ok(Desk { seat, connection })
     }
 
-    /// The same, after payments whose time has come have settled.
+    /// The same, after payments whose time has come have settled and scheduled ones have been carried out.
     async fn desk_at(&self, now: &Stamp) -> Result<Desk<'_>, BookError> {
         let mut desk = self.desk().await?;
-        payments::settle_due(desk.conn(), now).await?;
+        payments::due(desk.conn(), now).await?;
         Ok(desk)
     }
 }
@@ -264,16 +282,21 @@ async fn prepare_schema(connection: &mut SqliteConnection, file: &Path) -> Resul
         .fetch_one(&mut *connection)
         .await
         .map_err(BookError::from)?;
-    if version != 0 && version != SCHEMA_VERSION {
-        return Err(LabError::BookVersion {
-            path: file.to_owned(),
-            found: version,
-            known: SCHEMA_VERSION,
-        });
-    }
-    let steps = [sqlx::raw_sql(SCHEMA), sqlx::raw_sql("PRAGMA user_version = 1")];
+    let steps: &[&'static str] = match version {
+        0 => &[SCHEMA, "PRAGMA user_version = 2"],
+        1 => &["PRAGMA foreign_keys = OFF", FROM_V1, "PRAGMA foreign_keys = ON"],
+        SCHEMA_VERSION => &[],
+        found => {
+            return Err(LabError::BookVersion {
+                path: file.to_owned(),
+                found,
+                known: SCHEMA_VERSION,
+            });
+        }
+    };
     for step in steps {
-        step.execute(&mut *connection).await.map_err(BookError::from)?;
+        let step = sqlx::raw_sql(*step).execute(&mut *connection).await;
+        step.map_err(BookError::from)?;
     }
     Ok(())
 }

@@ -3,14 +3,18 @@
 use serde::Serialize;
 use sqlx::{Row, SqliteConnection};
 
-use super::{Book, BookError, corrupt, payments};
-use crate::{clock::Stamp, values::minor_format};
+use time::{OffsetDateTime, UtcOffset, format_description::well_known::Rfc3339};
+
+use super::{Book, BookError, Payment, corrupt, payments};
+use crate::{clock::Stamp, obie::Version, values::minor_format};
 
 /// The whole book, read in one transaction.
 #[derive(Debug, Clone, Serialize)]
 pub struct BookReport {
     /// Every payment, in the order they were decided.
     pub payments: Vec<PaymentLine>,
+    /// Every scheduled payment: orders that stand, were carried out on their day, or came to nothing.
+    pub scheduled: Vec<ScheduledLine>,
     /// Every account; the balances sum to zero.
     pub accounts: Vec<AccountLine>,
 }
@@ -38,8 +42,20 @@ pub struct PaymentLine {
     pub debtor_account: String,
     /// OBIE 3.1's word.
     pub status: &'static str,
+    /// ISO's code, which says more.
+    pub code: &'static str,
     /// RFC 3339, bank time; null for a payment that never moved money.
     pub booked_at: Option<String>,
+}
+
+/// One scheduled payment of the report.
+#[derive(Debug, Clone, Serialize)]
+pub struct ScheduledLine {
+    /// As for any payment; `booked_at` is null until the money has moved.
+    #[serde(flatten)]
+    pub payment: PaymentLine,
+    /// The bank's day on which it is to be paid, or was, `2026-10-05`.
+    pub day: String,
 }
 
 /// One account of the report.
@@ -66,7 +82,29 @@ impl Book {
 }
 
 async fn read(conn: &mut SqliteConnection) -> Result<BookReport, BookError> {
-    let payments = payments::all(conn).await?.into_iter().map(|payment| PaymentLine {
+    let (mut paid, mut scheduled) = (Vec::new(), Vec::new());
+    for payment in payments::all(conn).await? {
+        match payment.execute_at.clone() {
+            None => paid.push(line(payment)),
+            Some(at) => {
+                let at = OffsetDateTime::parse(&at, &Rfc3339)
+                    .map_err(|_| corrupt("payment", "execute_at", payment.payment_id.clone()))?;
+                scheduled.push(ScheduledLine {
+                    day: at.to_offset(UtcOffset::UTC).date().to_string(),
+                    payment: line(payment),
+                });
+            }
+        }
+    }
+    Ok(BookReport {
+        payments: paid,
+        scheduled,
+        accounts: accounts(conn).await?,
+    })
+}
+
+fn line(payment: Payment) -> PaymentLine {
+    PaymentLine {
         reference: payment.reference,
         instruction_id: payment.instruction_id,
         idempotency_key: payment.idempotency_key,
@@ -76,14 +114,10 @@ async fn read(conn: &mut SqliteConnection) -> Result<BookReport, BookError> {
         currency: payment.currency,
         creditor_account: payment.creditor.to_string(),
         debtor_account: payment.debtor.0.to_string(),
-        status: payment.status.word(),
+        status: payment.status.word_in(Version::V3, payment.form.kind),
+        code: payment.status.code(),
         booked_at: payment.booked_at,
-    });
-    let payments = payments.collect();
-    Ok(BookReport {
-        payments,
-        accounts: accounts(conn).await?,
-    })
+    }
 }
 
 async fn accounts(conn: &mut SqliteConnection) -> Result<Vec<AccountLine>, BookError> {

@@ -40,6 +40,8 @@ END;
 
 CREATE TABLE IF NOT EXISTS consent (
     consent_id     TEXT PRIMARY KEY,
+    version        TEXT NOT NULL DEFAULT '3.1' CHECK (version IN ('3.1', '4.0')),
+    kind           TEXT NOT NULL DEFAULT 'domestic' CHECK (kind IN ('domestic', 'scheduled')),
     initiation     TEXT NOT NULL,
     risk           TEXT NOT NULL,
     debtor_account TEXT NOT NULL REFERENCES account (account),
@@ -50,11 +52,14 @@ CREATE TABLE IF NOT EXISTS consent (
     cut_off_us     INTEGER NOT NULL
 ) STRICT;
 
--- A consent pays at most once: the code says so by consuming it, and the UNIQUE says so again.
+-- A consent pays at most once: the code says so by consuming it, and the UNIQUE says so again. A scheduled order is a row
+-- like any other, whose money has yet to move. `settle_at_us` is when its status becomes `settle_to` by itself,
+-- `execute_at_us` when the money is to move, both as instants; `execute_at` is what was asked for.
 CREATE TABLE IF NOT EXISTS payment (
     seq              INTEGER PRIMARY KEY,
     payment_id       TEXT NOT NULL UNIQUE,
     consent_id       TEXT NOT NULL UNIQUE REFERENCES consent (consent_id),
+    kind             TEXT NOT NULL CHECK (kind IN ('domestic', 'scheduled')),
     idempotency_key  TEXT NOT NULL,
     reference        TEXT NOT NULL,
     instruction_id   TEXT NOT NULL,
@@ -63,14 +68,21 @@ CREATE TABLE IF NOT EXISTS payment (
     currency         TEXT NOT NULL,
     debtor_account   TEXT NOT NULL REFERENCES account (account),
     creditor_account TEXT NOT NULL,
-    status           TEXT NOT NULL CHECK (status IN ('Pending', 'Rejected', 'AcceptedSettlementInProcess',
-        'AcceptedSettlementCompleted', 'AcceptedWithoutPosting', 'AcceptedCreditSettlementCompleted')),
+    creditor_name    TEXT NOT NULL,
+    status           TEXT NOT NULL CHECK (status IN ('RCVD', 'PDNG', 'ACTC', 'PATC', 'ACCP', 'ACFC', 'ACSP', 'ACWC', 'ACSC',
+        'ACWP', 'ACCC', 'BLCK', 'RJCT', 'CANC')),
     created_at       TEXT NOT NULL,
     updated_at       TEXT NOT NULL,
     booked_at        TEXT,
-    settle_at_us     INTEGER
+    settle_at_us     INTEGER,
+    settle_to        TEXT,
+    execute_at       TEXT,
+    execute_at_us    INTEGER,
+    CHECK ((settle_at_us IS NULL) = (settle_to IS NULL)),
+    CHECK ((kind = 'scheduled') = (execute_at IS NOT NULL))
 ) STRICT;
 CREATE INDEX IF NOT EXISTS payment_settling ON payment (settle_at_us) WHERE settle_at_us IS NOT NULL;
+CREATE INDEX IF NOT EXISTS payment_standing ON payment (execute_at_us) WHERE execute_at_us IS NOT NULL;
 
 -- What a key created, and with which bytes. A row is written only with the thing it created.
 CREATE TABLE IF NOT EXISTS idempotency (

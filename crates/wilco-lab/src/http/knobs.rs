@@ -1,12 +1,12 @@
 //! The lab's own endpoints: the book, the register, confirmation of payee, faults, the clock, and the hand that
 //! authorises consents and moves payments.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use axum::{
     body::Bytes,
     extract::{Path, State, rejection::BytesRejection},
-    http::StatusCode,
+    http::{HeaderMap, StatusCode, header},
     response::{Html, IntoResponse, Response},
 };
 use serde_json::{Map, Value, json};
@@ -14,19 +14,15 @@ use serde_json::{Map, Value, json};
 use super::{escape, json_response, page};
 use crate::{
     bank::Bank,
-    book::{BookError, Holding, PaymentStatus, Refusal, RegisteredPayee},
-    fault::{ARMED_MAX, Armed, Endpoint, Fault},
+    book::{BookError, Consent, ConsentStatus, Holding, Named, Refusal, RegisteredPayee},
     names::{NameMatch, name_match},
+    obie::Version,
     values::AccountNo,
 };
 
 /// The longest name or short name a knob takes, in characters.
 const NAME_MAX: usize = 140;
 const SUP_MAX: usize = 64;
-/// How many requests one armed fault may meet.
-const TIMES_MAX: u64 = 10_000;
-/// The longest delay of `slow` and `late`.
-const SECONDS_MAX: f64 = 3_600.0;
 /// The furthest one call may move the clock: ten years.
 const ADVANCE_MAX_S: u64 = 315_360_000;
 
@@ -160,47 +156,6 @@ pub async fn payee_confirm(State(bank): State<Arc<Bank>>, body: Body) -> Result<
     Ok(json_response(StatusCode::OK, &answer))
 }
 
-/// `GET /lab/faults`
-pub async fn fault_list(State(bank): State<Arc<Bank>>) -> Response {
-    json_response(StatusCode::OK, &json!({ "faults": bank.faults.list() }))
-}
-
-/// `POST /lab/faults`
-pub async fn fault_arm(State(bank): State<Arc<Bank>>, body: Body) -> Result<Response, KnobError> {
-    let fields = Fields::read(body, &["endpoint", "fault", "times", "seconds"])?;
-    let endpoint = fields.word("endpoint", &Endpoint::ALL, Endpoint::word)?;
-    let fault = fields.word("fault", &Fault::ALL, Fault::word)?;
-    let times = fields.count("times", TIMES_MAX)?.unwrap_or(1);
-    let times = u32::try_from(times).map_err(|_| field("times", "is too large"))?;
-    let delay = Duration::from_secs_f64(fields.seconds("seconds")?.unwrap_or(1.0));
-    if !bank.faults.arm(Armed {
-        endpoint,
-        fault,
-        times,
-        delay,
-    }) {
-        return Err(KnobError::State(format!(
-            "{ARMED_MAX} faults are armed; DELETE /lab/faults first"
-        )));
-    }
-    tracing::info!(
-        endpoint = endpoint.word(),
-        fault = fault.word(),
-        times,
-        "fault armed"
-    );
-    Ok(json_response(
-        StatusCode::OK,
-        &json!({ "faults": bank.faults.list() }),
-    ))
-}
-
-/// `DELETE /lab/faults`
-pub async fn fault_clear(State(bank): State<Arc<Bank>>) -> Response {
-    bank.faults.clear();
-    json_response(StatusCode::OK, &json!({ "faults": bank.faults.list() }))
-}
-
 /// `GET /lab/clock`
 pub async fn clock_show(State(bank): State<Arc<Bank>>) -> Response {
     json_response(StatusCode::OK, &clock_body(&bank))
@@ -226,24 +181,52 @@ pub async fn consent_page(
     State(bank): State<Arc<Bank>>,
     Path(id): Path<String>,
 ) -> Result<Html<String>, KnobError> {
-    let consent = bank.book.consent_get(&id).await?;
+    let consent = bank.book.consent_get(&id, None).await?;
+    Ok(consent_shown(&consent))
+}
+
+/// `POST /lab/consents/{id}/authorise`
+pub async fn consent_authorise(
+    State(bank): State<Arc<Bank>>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, KnobError> {
+    consent_answer(&bank, &id, true, &headers).await
+}
+
+/// `POST /lab/consents/{id}/reject`
+pub async fn consent_reject(
+    State(bank): State<Arc<Bank>>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, KnobError> {
+    consent_answer(&bank, &id, false, &headers).await
+}
+
+/// The account holder's page: what would be paid, and, as long as nobody has answered, the two answers.
+fn consent_shown(consent: &Consent) -> Html<String> {
     let shown = |at: &str| {
-        escape(
-            consent
-                .initiation
-                .pointer(at)
-                .and_then(Value::as_str)
-                .unwrap_or("(none)"),
-        )
+        let text = consent.initiation.pointer(at).and_then(Value::as_str);
+        escape(text.unwrap_or("(none)"))
     };
     let id = escape(&consent.consent_id);
-    Ok(Html(page(
+    let when = match consent.initiation.get("RequestedExecutionDateTime") {
+        None => "at once".to_owned(),
+        Some(_) => format!("on {}", shown("/RequestedExecutionDateTime")),
+    };
+    let answers = if consent.status == ConsentStatus::AwaitingAuthorisation {
+        format!(
+            "<form method=\"post\" action=\"/lab/consents/{id}/authorise\"><button>Authorise</button></form>\
+             <form method=\"post\" action=\"/lab/consents/{id}/reject\"><button>Refuse</button></form>"
+        )
+    } else {
+        String::new()
+    };
+    Html(page(
         "Wilco lab: authorise a payment",
         &format!(
-            "<p>{amount} {currency} to {name}, account {account}, reference {reference}, paid from {debtor}. \
-             Status: {status}.</p>\
-             <form method=\"post\" action=\"/lab/consents/{id}/authorise\"><button>Authorise</button></form>\
-             <form method=\"post\" action=\"/lab/consents/{id}/reject\"><button>Reject</button></form>",
+            "<p>{amount} {currency} to {name}, account {account}, reference {reference}, paid {when} from {debtor}.</p>\
+             <p>Status: {status}.</p>{answers}",
             amount = shown("/InstructedAmount/Amount"),
             currency = shown("/InstructedAmount/Currency"),
             name = shown("/CreditorAccount/Name"),
@@ -252,23 +235,7 @@ pub async fn consent_page(
             debtor = consent.debtor.0,
             status = consent.status.word(),
         ),
-    )))
-}
-
-/// `POST /lab/consents/{id}/authorise`
-pub async fn consent_authorise(
-    State(bank): State<Arc<Bank>>,
-    Path(id): Path<String>,
-) -> Result<Response, KnobError> {
-    consent_answer(&bank, &id, true).await
-}
-
-/// `POST /lab/consents/{id}/reject`
-pub async fn consent_reject(
-    State(bank): State<Arc<Bank>>,
-    Path(id): Path<String>,
-) -> Result<Response, KnobError> {
-    consent_answer(&bank, &id, false).await
+    ))
 }
 
 /// `POST /lab/settle/{payment_id}`
@@ -278,9 +245,10 @@ pub async fn payment_settle(
     body: Body,
 ) -> Result<Response, KnobError> {
     let fields = Fields::read(body, &["status"])?;
-    let status = fields.word("status", &PaymentStatus::ALL, PaymentStatus::word)?;
+    let Named(_, status) = fields.word("status", &Named::ALL, Named::name)?;
     let payment = bank.book.payment_settle(&id, status, &bank.clock.stamp()).await?;
-    let body = json!({ "payment_id": payment.payment_id, "status": payment.status.word() });
+    let word = payment.status.word_in(Version::V3, payment.form.kind);
+    let body = json!({ "payment_id": payment.payment_id, "status": word, "code": payment.status.code() });
     Ok(json_response(StatusCode::OK, &body))
 }
 
@@ -295,8 +263,18 @@ pub async fn no_such_method() -> Response {
     json_response(StatusCode::METHOD_NOT_ALLOWED, &body)
 }
 
-async fn consent_answer(bank: &Bank, id: &str, yes: bool) -> Result<Response, KnobError> {
+async fn consent_answer(
+    bank: &Bank,
+    id: &str,
+    yes: bool,
+    headers: &HeaderMap,
+) -> Result<Response, KnobError> {
     let consent = bank.book.consent_answer(id, yes, &bank.clock.stamp()).await?;
+    // A person's browser asks for a page, a test for JSON.
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    if accept.is_some_and(|accept| accept.contains("text/html")) {
+        return Ok(consent_shown(&consent).into_response());
+    }
     let body = json!({ "consent_id": consent.consent_id, "status": consent.status.word() });
     Ok(json_response(StatusCode::OK, &body))
 }
@@ -378,16 +356,6 @@ impl Fields {
         match value.as_u64() {
             Some(count) if (1..=max).contains(&count) => Ok(Some(count)),
             _ => Err(field(name, format!("must be a whole number from 1 to {max}"))),
-        }
-    }
-
-    fn seconds(&self, name: &'static str) -> Result<Option<f64>, KnobError> {
-        let Some(value) = self.0.get(name) else {
-            return Ok(None);
-        };
-        match value.as_f64() {
-            Some(seconds) if (0.0..=SECONDS_MAX).contains(&seconds) => Ok(Some(seconds)),
-            _ => Err(field(name, format!("must be a number from 0 to {SECONDS_MAX}"))),
         }
     }
 }

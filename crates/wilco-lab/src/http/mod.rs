@@ -14,7 +14,10 @@ use axum::{
     routing::{get, post},
 };
 
-use crate::bank::{Answer, Bank};
+use crate::{
+    bank::{Answer, Bank},
+    obie::Version,
+};
 
 /// The header that every answer carries.
 pub const NOTICE_HEADER: &str = "x-wilco-lab";
@@ -25,18 +28,14 @@ pub const NOTICE: &str = "this is not a bank: a laboratory on loopback, no real 
 const BODY_MAX: usize = 64 * 1024;
 
 /// Every route of the lab.
-pub fn router(bank: Arc<Bank>) -> Router {
+///
+/// `counterparties` are the routes of everybody but the bank, with their full paths.
+pub fn router(bank: Arc<Bank>, counterparties: Router<Arc<Bank>>) -> Router {
     let lab = Router::new()
         .route("/book", get(knobs::book_show))
         .route("/payees", get(knobs::payee_list))
         .route("/payees/{sup}", get(knobs::payee_show).put(knobs::payee_set))
         .route("/confirmation-of-payee", post(knobs::payee_confirm))
-        .route(
-            "/faults",
-            get(knobs::fault_list)
-                .post(knobs::fault_arm)
-                .delete(knobs::fault_clear),
-        )
         .route("/clock", get(knobs::clock_show).post(knobs::clock_advance))
         .route(
             "/consents/{consent_id}/authorise",
@@ -49,7 +48,9 @@ pub fn router(bank: Arc<Bank>) -> Router {
     Router::new()
         .route("/", get(front_page))
         .nest("/lab", lab)
-        .nest(crate::bank::PISP, pisp::router())
+        .merge(counterparties)
+        .nest(Version::V3.prefix(), pisp::router(Version::V3))
+        .nest(Version::V4.prefix(), pisp::router(Version::V4))
         .fallback(knobs::no_such_route)
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .layer(middleware::map_response(say_it_is_no_bank))
@@ -62,7 +63,7 @@ impl IntoResponse for Answer {
     }
 }
 
-fn json_response(status: StatusCode, body: &serde_json::Value) -> Response {
+pub(crate) fn json_response(status: StatusCode, body: &serde_json::Value) -> Response {
     let kind = HeaderValue::from_static("application/json; charset=utf-8");
     (status, [(header::CONTENT_TYPE, kind)], body.to_string()).into_response()
 }
@@ -90,10 +91,17 @@ async fn front_page(State(bank): State<Arc<Bank>>) -> Html<String> {
             "<p>This is a laboratory counterparty for testing. It listens on loopback only, its money is made up, \
              and nothing it says is a promise of any bank.</p>\
              <ul><li>Bank time: {clock}</li><li>Consents: {consents}</li>\
-             <li>Open Banking payment initiation 3.1: <code>{pisp}</code></li>\
+             <li>Open Banking payment initiation: <code>{three}</code>, <code>{four}</code></li>\
+             <li>Messages: {signed}</li>\
              <li><a href=\"/lab/book\">The book</a>, <a href=\"/lab/payees\">the payee register</a>, \
-             <a href=\"/lab/faults\">armed faults</a>, <a href=\"/lab/clock\">the clock</a></li></ul>",
-            pisp = crate::bank::PISP,
+             <a href=\"/lab/\">all counterparties and their faults</a>, <a href=\"/lab/clock\">the clock</a></li></ul>",
+            three = Version::V3.prefix(),
+            four = Version::V4.prefix(),
+            signed = if bank.signing.is_some() {
+                "signed ones only"
+            } else {
+                "signatures are not asked for"
+            },
         ),
     ))
 }
@@ -107,7 +115,7 @@ fn page(title: &str, body: &str) -> String {
 }
 
 /// Text made safe for a page.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

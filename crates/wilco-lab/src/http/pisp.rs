@@ -1,4 +1,4 @@
-//! Open Banking payment initiation 3.1: headers, faults and answers. What an order does is in `bank.rs`.
+//! Open Banking payment initiation, 3.1 and 4.0: headers, faults and answers. What an order does is in `bank.rs`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,79 +16,73 @@ use crate::{
     bank::{Answer, Bank, Order, error_answer, invalid, unexpected},
     fault::{Armed, Endpoint, Fault},
     listen::DropSwitch,
-    obie::{Distortion, FieldError},
+    obie::{Distortion, FieldError, Form, Kind, Version, signature},
 };
 
 const INTERACTION_ID: HeaderName = HeaderName::from_static("x-fapi-interaction-id");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("x-idempotency-key");
 
-/// The endpoints under [`crate::bank::PISP`].
-pub fn router() -> Router<Arc<Bank>> {
-    Router::new()
-        .route("/domestic-payment-consents", post(consent_create))
-        .route("/domestic-payment-consents/{consent_id}", get(consent_show))
-        .route(
-            "/domestic-payment-consents/{consent_id}/funds-confirmation",
-            get(consent_funds),
-        )
-        .route("/domestic-payments", post(payment_create))
-        .route("/domestic-payments/{payment_id}", get(payment_show))
-        .fallback(no_such_resource)
-        .method_not_allowed_fallback(no_such_method)
-        .layer(middleware::from_fn(interaction))
-}
-
-async fn consent_create(
-    State(bank): State<Arc<Bank>>,
-    ConnectInfo(switch): ConnectInfo<DropSwitch>,
-    headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
-) -> Response {
-    order(bank, Endpoint::Consents, switch, &headers, body).await
-}
-
-async fn payment_create(
-    State(bank): State<Arc<Bank>>,
-    ConnectInfo(switch): ConnectInfo<DropSwitch>,
-    headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
-) -> Response {
-    order(bank, Endpoint::Payments, switch, &headers, body).await
-}
-
-async fn consent_show(State(bank): State<Arc<Bank>>, Path(id): Path<String>, headers: HeaderMap) -> Response {
-    match authorise(&bank, &headers) {
-        Ok(()) => either(bank.consent_show(&id).await),
-        Err(answer) => answer.into_response(),
+/// The endpoints of one version, under its prefix.
+pub fn router(version: Version) -> Router<Arc<Bank>> {
+    let mut router = Router::new();
+    for kind in [Kind::Domestic, Kind::Scheduled] {
+        let form = Form { version, kind };
+        for endpoint in [Endpoint::consents(kind), Endpoint::payments(kind)] {
+            let word = endpoint.word();
+            let order = post(
+                move |State(bank): State<Arc<Bank>>, ConnectInfo(switch), headers: HeaderMap, body| async move {
+                    order(bank, version, endpoint, switch, &headers, body).await
+                },
+            );
+            let show = get(
+                move |State(bank): State<Arc<Bank>>, Path(id): Path<String>, headers: HeaderMap| async move {
+                    show(&bank, form, endpoint, &id, &headers).await.spoken(version)
+                },
+            );
+            router = router
+                .route(&format!("/{word}"), order)
+                .route(&format!("/{word}/{{id}}"), show);
+        }
     }
+    let funds = get(
+        move |State(bank): State<Arc<Bank>>, Path(id): Path<String>, headers: HeaderMap| async move {
+            funds(&bank, version, &id, &headers).await.spoken(version)
+        },
+    );
+    router
+        .route("/domestic-payment-consents/{id}/funds-confirmation", funds)
+        .fallback(move || async move { no_such_resource().spoken(version) })
+        .method_not_allowed_fallback(move || async move { no_such_method().spoken(version) })
+        .layer(middleware::from_fn(move |request, next| {
+            interaction(version, request, next)
+        }))
 }
 
-async fn consent_funds(
-    State(bank): State<Arc<Bank>>,
-    Path(id): Path<String>,
-    headers: HeaderMap,
-) -> Response {
-    match authorise(&bank, &headers) {
-        Ok(()) => either(bank.consent_funds(&id).await),
-        Err(answer) => answer.into_response(),
+async fn show(bank: &Bank, form: Form, endpoint: Endpoint, id: &str, headers: &HeaderMap) -> Answer {
+    if let Err(answer) = authorise(bank, headers) {
+        return answer;
     }
+    let shown = if endpoint == Endpoint::consents(form.kind) {
+        bank.consent_show(id, form).await
+    } else {
+        bank.payment_show(id, form).await
+    };
+    shown.unwrap_or_else(|answer| answer)
 }
 
-async fn payment_show(State(bank): State<Arc<Bank>>, Path(id): Path<String>, headers: HeaderMap) -> Response {
-    match authorise(&bank, &headers) {
-        Ok(()) => either(bank.payment_show(&id).await),
-        Err(answer) => answer.into_response(),
+async fn funds(bank: &Bank, version: Version, id: &str, headers: &HeaderMap) -> Answer {
+    if let Err(answer) = authorise(bank, headers) {
+        return answer;
     }
-}
-
-fn either(result: Result<Answer, Answer>) -> Response {
-    result.unwrap_or_else(|answer| answer).into_response()
+    let shown = bank.consent_funds(id, version).await;
+    shown.unwrap_or_else(|answer| answer)
 }
 
 /// One POST: the door, then at most one armed fault, then the work in a task of its own, so that a client that
 /// hangs up changes nothing about what the bank does.
 async fn order(
     bank: Arc<Bank>,
+    version: Version,
     endpoint: Endpoint,
     switch: DropSwitch,
     headers: &HeaderMap,
@@ -96,7 +90,7 @@ async fn order(
 ) -> Response {
     let (key, body) = match admit(&bank, headers, body) {
         Ok(admitted) => admitted,
-        Err(answer) => return answer.into_response(),
+        Err(answer) => return answer.spoken(version).into_response(),
     };
     let met = bank.faults.take_post(endpoint);
     if let Some(armed) = met {
@@ -113,15 +107,19 @@ async fn order(
         Some(Fault::WrongAccount) => Some(Distortion::Account),
         _ => None,
     };
+    let reject_after_us =
+        (fault == Some(Fault::RejectLater)).then(|| i64::try_from(delay.as_micros()).unwrap_or(i64::MAX));
     let order = Order {
+        version,
         endpoint,
         key,
         body: body.to_vec(),
         distortion,
+        reject_after_us,
     };
     match fault {
         Some(Fault::DropBefore) => return dropped(&switch),
-        Some(Fault::Refuse) => return fault_refusal().into_response(),
+        Some(Fault::Refuse) => return fault_refusal().spoken(version).into_response(),
         Some(Fault::Late) => {
             tokio::spawn(async move {
                 if wait(&bank, delay).await {
@@ -141,9 +139,9 @@ async fn order(
     let answer = work.await.unwrap_or_else(|_| unexpected());
     match fault {
         Some(Fault::DropAfterAccept) => dropped(&switch),
-        Some(Fault::ErrorAfterAccept) => unexpected().into_response(),
+        Some(Fault::ErrorAfterAccept) => unexpected().spoken(version).into_response(),
         Some(Fault::Slow) if !wait(&bank, delay).await => dropped(&switch),
-        _ => answer.into_response(),
+        _ => answer.spoken(version).into_response(),
     }
 }
 
@@ -190,6 +188,8 @@ fn admit(
         let error = FieldError::new("UK.OBIE.Resource.InvalidFormat", "body", rejection.body_text());
         error_answer(rejection.status(), "the body could not be read", &[error])
     })?;
+    let signature = headers.get(signature::HEADER).map(HeaderValue::as_bytes);
+    bank.signed(signature, &body)?;
     Ok((key.to_owned(), body))
 }
 
@@ -256,7 +256,7 @@ fn fault_refusal() -> Answer {
 }
 
 /// Echoes the caller's interaction id, or gives one.
-async fn interaction(request: Request, next: Next) -> Response {
+async fn interaction(version: Version, request: Request, next: Next) -> Response {
     let id = match request.headers().get(INTERACTION_ID) {
         None => HeaderValue::from_str(&uuid::Uuid::now_v7().to_string()).ok(),
         Some(value) => {
@@ -269,7 +269,7 @@ async fn interaction(request: Request, next: Next) -> Response {
                     "x-fapi-interaction-id",
                     "must be a UUID",
                 );
-                return invalid(&[error]).into_response();
+                return invalid(&[error]).spoken(version).into_response();
             }
             Some(value.clone())
         }
@@ -281,12 +281,12 @@ async fn interaction(request: Request, next: Next) -> Response {
     response
 }
 
-async fn no_such_resource() -> Answer {
+fn no_such_resource() -> Answer {
     let error = FieldError::new("UK.OBIE.Resource.NotFound", "", "this bank has no such endpoint");
     error_answer(StatusCode::NOT_FOUND, "not found", &[error])
 }
 
-async fn no_such_method() -> Answer {
+fn no_such_method() -> Answer {
     let error = FieldError::new(
         "UK.OBIE.Resource.InvalidFormat",
         "",

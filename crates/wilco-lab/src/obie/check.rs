@@ -2,16 +2,30 @@
 
 use serde_json::{Map, Value};
 
-use super::{FieldError, Instruction, SCHEME};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use super::{FieldError, Form, Instruction, Kind, SCHEME, Version};
 use crate::values::{AccountNo, AmountError, minor_parse};
 
+const REMITTANCE: &str = "Data.Initiation.RemittanceInformation";
+/// How many texts `Unstructured` and `Structured` may hold at this bank.
+const REMITTANCE_MAX: usize = 10;
+
 /// Collects complaints; a reader goes on after one, so that a caller hears of all of them at once.
-#[derive(Default)]
 pub(super) struct Check {
+    form: Form,
     errors: Vec<FieldError>,
 }
 
 impl Check {
+    pub(super) fn new(form: Form) -> Self {
+        Self {
+            form,
+            errors: Vec::new(),
+        }
+    }
+
     fn complain(&mut self, code: &'static str, path: impl Into<String>, message: impl Into<String>) {
         self.errors.push(FieldError::new(code, path, message));
     }
@@ -50,7 +64,7 @@ impl Check {
         let Some(data) = data else {
             return (Value::Null, None);
         };
-        let known = [
+        let mut known = vec![
             "InstructionIdentification",
             "EndToEndIdentification",
             "InstructedAmount",
@@ -58,6 +72,9 @@ impl Check {
             "CreditorAccount",
             "RemittanceInformation",
         ];
+        if self.form.kind == Kind::Scheduled {
+            known.push("RequestedExecutionDateTime");
+        }
         let Some(fields) = self.object(data, "Data", "Initiation", &known) else {
             return (Value::Null, None);
         };
@@ -77,22 +94,12 @@ impl Check {
         };
         let creditor = self.account(fields, "CreditorAccount");
         if fields.contains_key("RemittanceInformation") {
-            let known = ["Reference", "Unstructured"];
-            if let Some(remittance) = self.object(fields, AT, "RemittanceInformation", &known) {
-                self.optional_text(
-                    remittance,
-                    "Data.Initiation.RemittanceInformation",
-                    "Reference",
-                    35,
-                );
-                self.optional_text(
-                    remittance,
-                    "Data.Initiation.RemittanceInformation",
-                    "Unstructured",
-                    140,
-                );
-            }
+            self.remittance(fields);
         }
+        let execute_at = match self.form.kind {
+            Kind::Domestic => None,
+            Kind::Scheduled => Some(self.execute_at(fields)),
+        };
         let (creditor, creditor_name) = creditor?;
         Some(Instruction {
             instruction_id: instruction_id?,
@@ -101,7 +108,102 @@ impl Check {
             debtor,
             creditor,
             creditor_name: creditor_name?,
+            execute_at: match execute_at {
+                None => None,
+                Some(read) => Some(read?),
+            },
         })
+    }
+
+    /// `Data.Permission` of a scheduled payment's consent.
+    pub(super) fn permission(&mut self, data: Option<&Map<String, Value>>) {
+        if let (Kind::Scheduled, Some(data)) = (self.form.kind, data)
+            && let Some(word) = self.text(data, "Data", "Permission", 40)
+            && word != "Create"
+        {
+            self.complain("UK.OBIE.Field.Invalid", "Data.Permission", "must be Create");
+        }
+    }
+
+    fn remittance(&mut self, fields: &Map<String, Value>) {
+        const AT: &str = "Data.Initiation";
+        match self.form.version {
+            Version::V3 => {
+                let known = ["Reference", "Unstructured"];
+                if let Some(found) = self.object(fields, AT, "RemittanceInformation", &known) {
+                    self.optional_text(found, REMITTANCE, "Reference", 35);
+                    self.optional_text(found, REMITTANCE, "Unstructured", 140);
+                }
+            }
+            Version::V4 => {
+                let known = ["Structured", "Unstructured"];
+                if let Some(found) = self.object(fields, AT, "RemittanceInformation", &known) {
+                    self.texts(found, "Unstructured", 140);
+                    self.structured(found);
+                }
+            }
+        }
+    }
+
+    /// A list of texts.
+    fn texts(&mut self, fields: &Map<String, Value>, name: &str, max: usize) {
+        let Some(value) = fields.get(name) else { return };
+        let fits =
+            |text: &str| (1..=max).contains(&text.chars().count()) && !text.chars().any(char::is_control);
+        let good = value.as_array().is_some_and(|list| {
+            list.len() <= REMITTANCE_MAX && list.iter().all(|one| one.as_str().is_some_and(fits))
+        });
+        if !good {
+            let message =
+                format!("must be a list of at most {REMITTANCE_MAX} texts of 1 to {max} characters");
+            self.complain("UK.OBIE.Field.Invalid", join(REMITTANCE, name), message);
+        }
+    }
+
+    /// 4.0's structured remittance: this bank takes the creditor's reference and nothing else of it.
+    fn structured(&mut self, fields: &Map<String, Value>) {
+        let Some(value) = fields.get("Structured") else {
+            return;
+        };
+        let at = join(REMITTANCE, "Structured");
+        let list = value.as_array().filter(|list| list.len() <= REMITTANCE_MAX);
+        let Some(list) = list else {
+            let message = format!("must be a list of at most {REMITTANCE_MAX} objects");
+            return self.complain("UK.OBIE.Field.Invalid", at, message);
+        };
+        for one in list {
+            let Some(one) = one.as_object() else {
+                self.complain("UK.OBIE.Field.Invalid", at.clone(), "must hold JSON objects");
+                continue;
+            };
+            self.known(one, &at, &["CreditorReferenceInformation"]);
+            if let Some(reference) = self.object(one, &at, "CreditorReferenceInformation", &["Reference"]) {
+                self.text(
+                    reference,
+                    &join(&at, "CreditorReferenceInformation"),
+                    "Reference",
+                    35,
+                );
+            }
+        }
+    }
+
+    /// When the money is to move: an instant with its offset, as the standard writes dates.
+    fn execute_at(&mut self, fields: &Map<String, Value>) -> Option<OffsetDateTime> {
+        const AT: &str = "Data.Initiation";
+        let text = self.text(fields, AT, "RequestedExecutionDateTime", 40)?;
+        match OffsetDateTime::parse(&text, &Rfc3339) {
+            Ok(at) => Some(at),
+            Err(_) => {
+                let message = "must be a date and time with offset, for example 2026-10-05T12:00:00+01:00";
+                self.complain(
+                    "UK.OBIE.Field.InvalidDate",
+                    join(AT, "RequestedExecutionDateTime"),
+                    message,
+                );
+                None
+            }
+        }
     }
 
     fn amount(&mut self, fields: &Map<String, Value>) -> Option<i64> {
@@ -171,13 +273,7 @@ impl Check {
     }
 
     pub(super) fn risk(&mut self, body: &Map<String, Value>) -> Value {
-        const CONTEXTS: [&str; 5] = [
-            "BillPayment",
-            "EcommerceGoods",
-            "EcommerceServices",
-            "Other",
-            "PartyToParty",
-        ];
+        let contexts = self.form.version.contexts();
         let known = [
             "PaymentContextCode",
             "MerchantCategoryCode",
@@ -187,9 +283,9 @@ impl Check {
             return Value::Null;
         };
         if let Some(context) = self.optional_text(risk, "Risk", "PaymentContextCode", 40)
-            && !CONTEXTS.contains(&context.as_str())
+            && !contexts.contains(&context.as_str())
         {
-            let message = format!("must be one of {}", CONTEXTS.join(", "));
+            let message = format!("must be one of {}", contexts.join(", "));
             self.complain("UK.OBIE.Field.Invalid", "Risk.PaymentContextCode", message);
         }
         self.optional_text(risk, "Risk", "MerchantCategoryCode", 4);

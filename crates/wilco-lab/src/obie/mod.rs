@@ -1,14 +1,18 @@
-//! UK Open Banking payment initiation 3.1 as this bank reads it: request bodies in, named complaints out. Pure.
+//! UK Open Banking payment initiation, 3.1 and 4.0, as this bank reads it: request bodies in, named complaints out. Pure.
 //!
 //! The bank is strict: a field it does not know is refused rather than ignored, because an ignored field is a
 //! payment other than the one that was asked for.
 
 mod check;
+mod form;
+pub mod signature;
 
 use serde_json::Value;
+use time::OffsetDateTime;
 
 use crate::values::{AccountNo, minor_format, minor_parse, minor_slipped};
 use check::Check;
+pub use form::{Form, Kind, Version};
 
 /// The account scheme this bank pays to.
 pub const SCHEME: &str = "UK.OBIE.SortCodeAccountNumber";
@@ -50,9 +54,11 @@ pub struct Instruction {
     pub creditor: AccountNo,
     /// The name given for it.
     pub creditor_name: String,
+    /// `RequestedExecutionDateTime` of a scheduled payment.
+    pub execute_at: Option<OffsetDateTime>,
 }
 
-/// A body of `POST /domestic-payment-consents`, checked.
+/// A body of `POST /domestic-payment-consents` or `POST /domestic-scheduled-payment-consents`, checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConsentBody {
     /// `Data.Initiation`
@@ -63,7 +69,7 @@ pub struct ConsentBody {
     pub risk: Value,
 }
 
-/// A body of `POST /domestic-payments`, checked.
+/// A body of `POST /domestic-payments` or `POST /domestic-scheduled-payments`, checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PaymentBody {
     /// `Data.ConsentId`
@@ -112,10 +118,15 @@ impl Distortion {
 
 impl ConsentBody {
     /// Reads and checks a body.
-    pub fn read(body: &[u8]) -> Result<Self, Vec<FieldError>> {
-        let mut check = Check::default();
+    pub fn read(body: &[u8], form: Form) -> Result<Self, Vec<FieldError>> {
+        let mut check = Check::new(form);
         let body = check.document(body)?;
-        let data = check.object(&body, "", "Data", &["Initiation"]);
+        let known: &[&str] = match form.kind {
+            Kind::Domestic => &["Initiation"],
+            Kind::Scheduled => &["Permission", "Initiation"],
+        };
+        let data = check.object(&body, "", "Data", known);
+        check.permission(data);
         let (initiation, instruction) = check.initiation(data);
         let risk = check.risk(&body);
         check.finish(|| {
@@ -130,8 +141,8 @@ impl ConsentBody {
 
 impl PaymentBody {
     /// Reads and checks a body.
-    pub fn read(body: &[u8]) -> Result<Self, Vec<FieldError>> {
-        let mut check = Check::default();
+    pub fn read(body: &[u8], form: Form) -> Result<Self, Vec<FieldError>> {
+        let mut check = Check::new(form);
         let body = check.document(body)?;
         let data = check.object(&body, "", "Data", &["ConsentId", "Initiation"]);
         let consent_id = data.and_then(|data| check.text(data, "Data", "ConsentId", 128));
@@ -149,8 +160,8 @@ impl PaymentBody {
 
 impl Instruction {
     /// Reads an `Initiation`, naming everything that is wrong with it.
-    pub fn read(initiation: &Value) -> Result<Self, Vec<FieldError>> {
-        let mut check = Check::default();
+    pub fn read(initiation: &Value, form: Form) -> Result<Self, Vec<FieldError>> {
+        let mut check = Check::new(form);
         let instruction = initiation
             .as_object()
             .and_then(|fields| check.instruction(fields));
@@ -178,7 +189,8 @@ mod tests {
 
     #[test]
     fn a_good_consent_is_read() {
-        let body = ConsentBody::read(good().to_string().as_bytes()).unwrap_or_else(|e| panic!("{e:?}"));
+        let body =
+            ConsentBody::read(good().to_string().as_bytes(), Form::PLAIN).unwrap_or_else(|e| panic!("{e:?}"));
         assert_eq!(body.instruction.amount_minor, 540_000);
         assert_eq!(body.instruction.creditor.to_string(), "40-12-88/61102938");
         assert_eq!(body.instruction.debtor, None);
@@ -286,7 +298,7 @@ mod tests {
             } else {
                 parent.insert(name.into(), value);
             }
-            let errors = ConsentBody::read(body.to_string().as_bytes())
+            let errors = ConsentBody::read(body.to_string().as_bytes(), Form::PLAIN)
                 .err()
                 .unwrap_or_default();
             let path = at.trim_start_matches('/').replace('/', ".");
@@ -300,10 +312,100 @@ mod tests {
         }
     }
 
+    fn errors(body: &Value, version: Version, kind: Kind) -> Vec<(&'static str, String)> {
+        let read = ConsentBody::read(body.to_string().as_bytes(), Form { version, kind });
+        let errors = read.err().unwrap_or_default();
+        errors.into_iter().map(|e| (e.code, e.path)).collect()
+    }
+
+    /// Each version has its own remittance information and its own contexts, and neither takes the other's.
+    #[test]
+    fn the_versions_are_told_apart() {
+        let mut four = good();
+        four["Data"]["Initiation"]["RemittanceInformation"] = json!({
+            "Structured": [{ "CreditorReferenceInformation": { "Reference": "MD-2026-057" } }],
+            "Unstructured": ["for paper", "and ink"],
+        });
+        four["Risk"]["PaymentContextCode"] = json!("BillingGoodsAndServicesInArrears");
+        assert_eq!(errors(&four, Version::V4, Kind::Domestic), []);
+        let said = errors(&good(), Version::V4, Kind::Domestic);
+        let invalid = |path: &str| ("UK.OBIE.Field.Invalid", path.to_owned());
+        let reference = "Data.Initiation.RemittanceInformation.Reference".to_owned();
+        assert_eq!(
+            said,
+            [
+                ("UK.OBIE.Field.Unexpected", reference),
+                invalid("Risk.PaymentContextCode")
+            ]
+        );
+        assert_eq!(errors(&four, Version::V3, Kind::Domestic).len(), 3);
+        let remittance = "Data.Initiation.RemittanceInformation";
+        for (at, wrong, path) in [
+            (
+                "Unstructured",
+                json!("one text"),
+                format!("{remittance}.Unstructured"),
+            ),
+            ("Unstructured", json!([1]), format!("{remittance}.Unstructured")),
+            (
+                "Unstructured",
+                json!(["x".repeat(141)]),
+                format!("{remittance}.Unstructured"),
+            ),
+            ("Structured", json!({}), format!("{remittance}.Structured")),
+        ] {
+            let mut body = four.clone();
+            body["Data"]["Initiation"]["RemittanceInformation"][at] = wrong;
+            assert_eq!(errors(&body, Version::V4, Kind::Domestic), [invalid(&path)]);
+        }
+    }
+
+    #[test]
+    fn a_scheduled_payment_says_when_and_asks_to_be_created() {
+        let mut body = good();
+        body["Data"]["Permission"] = json!("Create");
+        body["Data"]["Initiation"]["RequestedExecutionDateTime"] = json!("2026-10-05T12:00:00+01:00");
+        assert_eq!(errors(&body, Version::V3, Kind::Scheduled), []);
+        assert_eq!(
+            errors(&body, Version::V3, Kind::Domestic),
+            [
+                ("UK.OBIE.Field.Unexpected", "Data.Permission".to_owned()),
+                (
+                    "UK.OBIE.Field.Unexpected",
+                    "Data.Initiation.RequestedExecutionDateTime".to_owned()
+                )
+            ]
+        );
+        body["Data"]["Permission"] = json!("Update");
+        body["Data"]["Initiation"]["RequestedExecutionDateTime"] = json!("5 October");
+        assert_eq!(
+            errors(&body, Version::V3, Kind::Scheduled),
+            [
+                ("UK.OBIE.Field.Invalid", "Data.Permission".to_owned()),
+                (
+                    "UK.OBIE.Field.InvalidDate",
+                    "Data.Initiation.RequestedExecutionDateTime".to_owned()
+                )
+            ]
+        );
+        assert_eq!(
+            errors(&good(), Version::V3, Kind::Scheduled),
+            [
+                ("UK.OBIE.Field.Missing", "Data.Permission".to_owned()),
+                (
+                    "UK.OBIE.Field.Missing",
+                    "Data.Initiation.RequestedExecutionDateTime".to_owned()
+                )
+            ]
+        );
+    }
+
     #[test]
     fn what_is_not_a_json_object_is_refused() {
         for body in ["", "nonsense", "[]", "null", "{\"Data\":"] {
-            let errors = PaymentBody::read(body.as_bytes()).err().unwrap_or_default();
+            let errors = PaymentBody::read(body.as_bytes(), Form::PLAIN)
+                .err()
+                .unwrap_or_default();
             assert_eq!(
                 errors.first().map(|e| e.code),
                 Some("UK.OBIE.Resource.InvalidFormat"),
@@ -314,7 +416,7 @@ mod tests {
 
     #[test]
     fn a_payment_needs_its_consent() {
-        let errors = PaymentBody::read(good().to_string().as_bytes())
+        let errors = PaymentBody::read(good().to_string().as_bytes(), Form::PLAIN)
             .err()
             .unwrap_or_default();
         assert_eq!(

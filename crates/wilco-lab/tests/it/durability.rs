@@ -8,7 +8,7 @@ use std::{
 use reqwest::StatusCode;
 use serde_json::Value;
 use sqlx::{Connection, SqliteConnection, sqlite::SqliteConnectOptions};
-use wilco_lab::{BOOK_FILE, LabError, LabOptions};
+use wilco_lab::{BOOK_FILE, LabError, LabOptions, MailOptions};
 
 use crate::support::{Bench, CONSENTS, Client, Folder, MARLOW, OURS, PAYMENTS, initiation, loopback, ok};
 
@@ -46,6 +46,66 @@ async fn a_restart_keeps_the_book_the_keys_and_the_clock() {
     assert_eq!(consent.body["Data"]["ConsentId"], body["Data"]["ConsentId"]);
     client.book().await.holds_one("R1", MARLOW, "10.00");
     bench.lab.stop().await;
+}
+
+/// The schema and rows of a book as the lab's first version wrote them.
+const BOOK_V1: &str = include_str!("../book_v1.sql");
+const ROWS_V1: &str = "
+    INSERT INTO account (account, name, currency, own) VALUES ('opening', 'Opening balances', 'GBP', 0),
+        ('20-00-00/55779911', 'Meridian Works Ltd', 'GBP', 1), ('40-12-88/61102938', 'Marlow Supplies Ltd', 'GBP', 0);
+    INSERT INTO entry (kind, account, amount_minor, booked_at) VALUES ('opening', 'opening', -5000, 'then'),
+        ('opening', '20-00-00/55779911', 5000, 'then');
+    INSERT INTO consent VALUES ('c-1', '{}', '{}', '20-00-00/55779911', 'Consumed', 'then', 'then', 'then', 0),
+        ('c-2', '{}', '{}', '20-00-00/55779911', 'Consumed', 'then', 'then', 'then', 0);
+    INSERT INTO payment VALUES (1, 'p-1', 'c-1', 'k-1', 'R1', 'act-1', '{\"CreditorAccount\":{\"Name\":\"Marlow\"}}', 1000, 'GBP',
+        '20-00-00/55779911', '40-12-88/61102938', 'AcceptedSettlementCompleted', 'then', 'then', 'then', NULL),
+        (2, 'p-2', 'c-2', 'k-2', 'R2', 'act-2', '{}', 500, 'GBP', '20-00-00/55779911', '40-12-88/61102938', 'Pending',
+        'then', 'then', 'then', 1);
+    INSERT INTO entry (kind, payment_id, account, amount_minor, booked_at) VALUES
+        ('payment', 'p-1', '20-00-00/55779911', -1000, 'then'), ('payment', 'p-1', '40-12-88/61102938', 1000, 'then'),
+        ('payment', 'p-2', '20-00-00/55779911', -500, 'then'), ('payment', 'p-2', '40-12-88/61102938', 500, 'then');
+    PRAGMA user_version = 1;";
+
+#[tokio::test]
+async fn a_book_of_the_first_version_is_carried_over_whole() {
+    let folder = Folder::new();
+    ok(std::fs::create_dir_all(&folder.0));
+    let file = SqliteConnectOptions::new()
+        .filename(folder.0.join(BOOK_FILE))
+        .create_if_missing(true);
+    let mut old = ok(SqliteConnection::connect_with(&file).await);
+    for sql in [BOOK_V1, ROWS_V1] {
+        ok(sqlx::raw_sql(sql).execute(&mut old).await);
+    }
+    ok(old.close().await);
+
+    let lab = ok(wilco_lab::start(LabOptions::new(&folder.0, loopback())).await);
+    let client = Client::new(lab.url());
+    let book = client.book().await;
+    let words: Vec<String> = book
+        .payments()
+        .iter()
+        .map(|line| format!("{} {} {}", line["payment_id"], line["status"], line["code"]))
+        .collect();
+    // The second one's time to settle has long come.
+    let settled = "\"AcceptedSettlementCompleted\" \"ACSC\"";
+    assert_eq!(
+        words,
+        [format!("\"p-1\" {settled}"), format!("\"p-2\" {settled}")]
+    );
+    assert_eq!(book.balance(MARLOW), Some(1_500));
+    assert_eq!(book.balance(OURS), Some(3_500));
+    // It is a whole book: it goes on paying, and points where it should.
+    let body = client.allowed("c", &initiation("R3", "10.00")).await;
+    assert_eq!(
+        client.post(PAYMENTS, "p", &body).await.status,
+        StatusCode::CREATED
+    );
+    assert_eq!(client.book().await.balance(OURS), Some(2_500));
+    lab.stop().await;
+    let mut now = ok(SqliteConnection::connect_with(&file).await);
+    let dangling = ok(sqlx::query("PRAGMA foreign_key_check").fetch_all(&mut now).await);
+    assert_eq!(dangling.len(), 0, "every row points to one that exists");
 }
 
 #[tokio::test]
@@ -130,7 +190,9 @@ async fn the_lab_as_a_child() {
     let Ok(folder) = std::env::var(CHILD_FOLDER) else {
         return;
     };
-    let lab = ok(wilco_lab::start(LabOptions::new(folder, loopback())).await);
+    let mut options = LabOptions::new(folder, loopback());
+    options.mail = Some(MailOptions::new(loopback()));
+    let lab = ok(wilco_lab::start(options).await);
     println!("\nlab-url {}", lab.url());
     std::future::pending::<()>().await;
 }
@@ -208,7 +270,7 @@ async fn killed_in_the_middle_it_has_kept_every_word_and_pays_nothing_twice() {
 }
 
 /// Starts this test binary again as a lab of its own, to be killed.
-fn child_lab(folder: &Folder) -> (Child, Client) {
+pub fn child_lab(folder: &Folder) -> (Child, Client) {
     let mut child = ok(Command::new(ok(std::env::current_exe()))
         .args(["--exact", "durability::the_lab_as_a_child", "--nocapture"])
         .env(CHILD_FOLDER, &folder.0)

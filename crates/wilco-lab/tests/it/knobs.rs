@@ -332,7 +332,9 @@ async fn fault_words_are_checked_and_listed_and_cleared() {
     assert_eq!(client.faults_left().await, 0);
     client.arm("domestic-payments", "slow", 2, 0.5).await;
     let listed = client.get("/lab/faults").await;
-    let want = json!({ "endpoint": "domestic-payments", "fault": "slow", "times": 2, "seconds": 0.5 });
+    let want = json!({
+        "counterparty": "bank", "endpoint": "domestic-payments", "fault": "slow", "times": 2, "seconds": 0.5
+    });
     assert_eq!(listed.body["faults"], json!([want]));
     ok(client
         .send(client.http.delete(format!("{}/lab/faults", client.url)))

@@ -126,6 +126,20 @@ impl Client {
         assert_eq!(reply.status, StatusCode::OK, "{reply:?}");
     }
 
+    /// Arms a fault as `--fault` names it.
+    pub async fn fault(&self, text: &str) {
+        let mut parts = text.split(':');
+        let mut body = json!({ "counterparty": parts.next(), "fault": parts.next() });
+        if let Some(times) = parts.next() {
+            body["times"] = json!(ok(times.parse::<u64>()));
+        }
+        if let Some(seconds) = parts.next() {
+            body["seconds"] = json!(ok(seconds.parse::<f64>()));
+        }
+        let reply = self.knob("/lab/faults", body).await;
+        assert_eq!(reply.status, StatusCode::OK, "{reply:?}");
+    }
+
     pub async fn faults_left(&self) -> usize {
         let reply = self.get("/lab/faults").await;
         reply.body["faults"].as_array().map_or(0, Vec::len)
@@ -240,6 +254,11 @@ impl Bench {
         Self::with(|_| {}).await
     }
 
+    /// All counterparties.
+    pub async fn everybody() -> Self {
+        Self::with(|options| *options = options.clone().with_everybody(loopback())).await
+    }
+
     pub async fn with(adjust: impl FnOnce(&mut LabOptions)) -> Self {
         let folder = Folder::new();
         let mut options = LabOptions::new(&folder.0, loopback());
@@ -254,23 +273,33 @@ impl Bench {
 
     /// The same folder, another lab.
     pub async fn restart(self) -> Self {
+        let options = LabOptions::new(&self.folder.0, loopback());
+        self.restart_with(options).await
+    }
+
+    /// The same folder, a lab with these options.
+    pub async fn restart_with(self, options: LabOptions) -> Self {
         self.lab.stop().await;
-        let folder = self.folder;
-        let mut started = wilco_lab::start(LabOptions::new(&folder.0, loopback())).await;
-        // A child that another test of this process is starting holds every open file until it is its own program: for
-        // that moment the folder's lock too.
-        for _ in 0..100 {
-            if !matches!(started, Err(LabError::InUse { .. })) {
-                break;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-            started = wilco_lab::start(LabOptions::new(&folder.0, loopback())).await;
-        }
-        let lab = ok(started);
+        let lab = start_again(options).await;
         Self {
             client: Client::new(lab.url()),
             lab,
-            folder,
+            folder: self.folder,
         }
     }
+}
+
+/// A lab in a folder that another one has just left.
+pub async fn start_again(options: LabOptions) -> Lab {
+    let mut started = wilco_lab::start(options.clone()).await;
+    // A child that another test of this process is starting holds every open file until it is its own program: for
+    // that moment the folder's lock too.
+    for _ in 0..100 {
+        if !matches!(started, Err(LabError::InUse { .. })) {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        started = wilco_lab::start(options.clone()).await;
+    }
+    ok(started)
 }

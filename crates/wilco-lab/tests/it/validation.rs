@@ -164,7 +164,7 @@ async fn unknown_ids_methods_paths_and_sizes() {
         (Method::DELETE, PAYMENTS, 405),
         (Method::DELETE, "/lab/book", 405),
         (Method::GET, "/open-banking/v3.1/pisp/file-payments", 404),
-        (Method::GET, "/open-banking/v4.0/pisp/domestic-payments", 404),
+        (Method::GET, "/open-banking/v5.0/pisp/domestic-payments", 404),
         (Method::GET, "/lab/nothing", 404),
     ] {
         let request = client

@@ -1,7 +1,8 @@
 //! The folder's lock: one daemon, one folder.
 //!
 //! The kernel gives the lock back when its holder ends, however it ends. So holding it also proves that the owner before
-//! is gone, which recovery relies on.
+//! is gone, which recovery relies on. Locked are a file in the folder, which says who has it, and the folder itself: a file can
+//! be removed while it is locked, and who makes a new one would hold the lock of nothing.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -10,11 +11,19 @@ use std::path::Path;
 
 use crate::StoreError;
 
+/// The lock, held as long as this lives.
+#[derive(Debug)]
+pub struct FolderLock {
+    _file: File,
+    /// None on file systems that lock files only (NFS).
+    _folder: Option<File>,
+}
+
 /// Takes the exclusive lock on `dir`, or says who has it.
 ///
 /// # Errors
 /// `Refuse` naming the folder and what to do.
-pub fn take(dir: &Path) -> Result<File, StoreError> {
+pub fn take(dir: &Path) -> Result<FolderLock, StoreError> {
     let path = dir.join("lock");
     let refuse = |what: String| StoreError::Refuse(format!("{}: {what}", dir.display()));
     let mut file = OpenOptions::new()
@@ -40,12 +49,25 @@ pub fn take(dir: &Path) -> Result<File, StoreError> {
             )));
         }
     }
+    let folder = File::open(dir).map_err(|e| refuse(format!("the folder cannot be opened: {e}")))?;
+    let folder = match folder.try_lock() {
+        Ok(()) => Some(folder),
+        Err(TryLockError::WouldBlock) => {
+            let what = "the folder is in use, though its lock file is not the one that was locked (was it removed?): find the \
+                        daemon that runs on it (run.json names it) and stop it first";
+            return Err(refuse(what.to_owned()));
+        }
+        Err(TryLockError::Error(_)) => None,
+    };
     // For people and for the message above; nothing depends on it.
     let noted = file
         .set_len(0)
         .and_then(|()| file.write_all(format!("{}\n", std::process::id()).as_bytes()));
     noted.map_err(|e| refuse(format!("{} cannot be written: {e}", path.display())))?;
-    Ok(file)
+    Ok(FolderLock {
+        _file: file,
+        _folder: folder,
+    })
 }
 
 fn holder(file: &mut File) -> String {
@@ -56,5 +78,26 @@ fn holder(file: &mut File) -> String {
     match read.ok().and_then(|_| text.trim().parse::<u32>().ok()) {
         Some(pid) => format!("process {pid}"),
         None => "another process".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_locked_even_where_its_lock_file_was_removed() {
+        let dir = std::env::temp_dir().join(format!("wilco-lock-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a folder");
+        let held = take(&dir).expect("free");
+        assert!(matches!(take(&dir), Err(StoreError::Refuse(_))));
+        std::fs::remove_file(dir.join("lock")).expect("removed");
+        match take(&dir) {
+            Err(StoreError::Refuse(why)) => assert!(why.contains("in use"), "{why}"),
+            other => panic!("taken a second time: {other:?}"),
+        }
+        drop(held);
+        take(&dir).expect("free again");
+        std::fs::remove_dir_all(&dir).expect("cleaned up");
     }
 }

@@ -13,7 +13,6 @@ mod sql;
 mod writer;
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
@@ -29,6 +28,7 @@ pub use faults::Fault;
 
 use self::faults::Faults;
 use self::line::WriteConnection;
+use self::lock::FolderLock;
 use self::writer::{Job, Writer};
 use crate::StoreError;
 use crate::clock::StoreClock;
@@ -68,7 +68,7 @@ pub struct SqliteKeeper {
     queue: Mutex<Option<mpsc::Sender<Job>>>,
     /// Answers once the writer has ended.
     writer: Mutex<Option<oneshot::Receiver<()>>>,
-    lock: Mutex<Option<Arc<File>>>,
+    lock: Mutex<Option<Arc<FolderLock>>>,
 }
 
 /// What the writer and everybody else share.
@@ -141,7 +141,7 @@ impl SqliteKeeper {
     /// The folder's lock, for who must hold it longer than this keeper: it is given back with its last holder. `None` once
     /// the keeper was closed.
     #[must_use]
-    pub fn lock(&self) -> Option<Arc<File>> {
+    pub fn lock(&self) -> Option<Arc<FolderLock>> {
         locked(&self.lock).clone()
     }
 

@@ -15,7 +15,6 @@
 
 use std::collections::VecDeque;
 use std::fmt::Display;
-use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,6 +27,7 @@ use wilco_core::write::{Decide, Durable};
 use wilco_core::{Expect, Written};
 
 use super::line::WriteConnection;
+use super::lock::FolderLock;
 use super::{Shared, sql};
 use crate::StoreError;
 use crate::judge::{Earlier, Findings, Judged, Sealed, judge, sealed};
@@ -99,7 +99,7 @@ pub(super) struct Writer {
     /// When to look again whether what stands can be read back, while it cannot.
     pub(super) look_again: Option<Instant>,
     /// The folder stays ours until the last write is made.
-    pub(super) lock: Arc<File>,
+    pub(super) lock: Arc<FolderLock>,
 }
 
 impl Writer {

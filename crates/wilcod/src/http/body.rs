@@ -1,5 +1,7 @@
 //! A body as the request it should be, or what is wrong with it and where.
 
+use std::error::Error;
+
 use axum::body::{Body, to_bytes};
 use serde::de::DeserializeOwned;
 use wilco_core::{Reason, Refusal};
@@ -9,13 +11,26 @@ use wilco_core::{Reason, Refusal};
 /// # Errors
 /// `BUSY` for a longer one; `MALFORMED` for one that is not the request, naming the field.
 pub async fn read<T: DeserializeOwned>(body: Body, max: usize) -> Result<T, Refusal> {
-    let bytes = to_bytes(body, max).await.map_err(|_| {
-        Refusal::new(
-            Reason::Busy,
-            format!("the body did not arrive whole within {max} bytes; a request is shorter"),
-        )
+    let bytes = to_bytes(body, max).await.map_err(|error| {
+        if too_long(&error) {
+            let text = format!("the body did not arrive whole within {max} bytes; a request is shorter");
+            return Refusal::new(Reason::Busy, text);
+        }
+        let text = "body: it did not arrive whole, or its chunks cannot be read (RFC 9112)";
+        Refusal::malformed("body", text)
     })?;
     parse(&bytes)
+}
+
+fn too_long(error: &axum::Error) -> bool {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        if error.is::<http_body_util::LengthLimitError>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {

@@ -2,8 +2,8 @@
 
 use wilco_api::v1::settle_request::Outcome;
 use wilco_api::{convert, v1};
-use wilco_core::Refusal;
-use wilco_engine::SettleRequest;
+use wilco_core::{Reason, Refusal};
+use wilco_engine::{Role, SettleRequest};
 
 use super::act_id;
 use crate::app::{App, Seen};
@@ -25,6 +25,11 @@ pub async fn settle(
     let answer = async {
         let caller = app.caller(key, &mut seen)?;
         app.open()?;
+        // Before the fields are looked at: what they may say is for operators.
+        if !caller.has(Role::Operator) {
+            let text = "settling an act takes the role operator";
+            return Err(Refusal::new(Reason::NotYours, text));
+        }
         let act_id = act_id(&request.act_id)?;
         seen.act_id = act_id.to_string();
         let done = match Outcome::try_from(request.outcome) {

@@ -13,6 +13,8 @@ use crate::kit::sane::sane;
 use crate::kit::trial::Trial;
 use crate::{Outcome, ResolveError, Undone};
 
+/// How many times two daemons race.
+const ROUNDS: u32 = 3;
 /// How many acts are under way at once in the case that tries it.
 const AT_ONCE: u32 = 3;
 
@@ -36,6 +38,7 @@ pub(super) async fn all(cases: &mut Cases<'_, '_>) {
         released_after(trial).await,
     );
     cases.found("the same bytes again: no second effect", again(trial).await);
+    cases.found("sent by two daemons at once: one effect", by_two(trial).await);
     cases.found("several at once do not mix", at_once(trial).await);
     cases.found(
         "reversed by an act of its own, or refused by name",
@@ -139,6 +142,26 @@ async fn again(trial: &Trial<'_>) -> Result<(), Stop> {
         let outcome = trial.execute(&act).await?;
         let effects = at("sent again", trial.aftermath(&act, &outcome, false).await)?;
         judge::one(&effects, "the same bytes sent again,")?;
+    }
+    Ok(())
+}
+
+/// A daemon that was thought dead sends at the same moment as the one that took over. Neither may call the act off because
+/// the other was first.
+async fn by_two(trial: &Trial<'_>) -> Result<(), Stop> {
+    if trial.served.contract.identity == Identity::None {
+        return not_applicable("identity = none: nobody takes over a sending");
+    }
+    for _ in 0..ROUNDS {
+        let act = trial.prepare().await?;
+        let (one, two) = tokio::join!(trial.execute(&act), trial.execute(&act));
+        let (one, two) = (one?, two?);
+        let effects = trial.aftermath(&act, &one, false).await?;
+        at(
+            &format!("{one:?} and {two:?}"),
+            judge::one(&effects, "sent by two at once,"),
+        )?;
+        judge::outcome(&two, &effects, "after the settle window")?;
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 ///
 /// # Errors
 /// Nobody listens there, or the system does not take the options: then nothing may be sent over it.
-pub(super) async fn dial(host: &str, port: u16, resending: Duration) -> io::Result<TcpStream> {
+pub async fn dial(host: &str, port: u16, resending: Duration) -> io::Result<TcpStream> {
     let tcp = TcpStream::connect((host, port)).await?;
     // A request is one small write; failing to say so costs only time.
     let _ = tcp.set_nodelay(true);

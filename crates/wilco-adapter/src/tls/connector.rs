@@ -1,22 +1,26 @@
-//! TLS to the bank, behind the feature `tls`: rustls with ring, the system's certificates or the operator's.
+//! The handshake: rustls with ring, the system's certificates or the operator's.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-use crate::client::Stream;
-use crate::config::TlsFiles;
-
+use super::TlsFiles;
 /// Makes TLS connections with one set of certificates, read once at start.
-pub(crate) struct Connector(TlsConnector);
+#[derive(Clone)]
+pub struct Connector(TlsConnector);
 
 impl Connector {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// A sentence naming the field and the file.
     pub fn new(files: &TlsFiles) -> Result<Connector, String> {
         let mut roots = RootCertStore::empty();
         match &files.ca {
@@ -27,7 +31,7 @@ impl Connector {
                         .map_err(|e| format!("ca_file {}: {e}", path.display()))?;
                 }
             }
-            // A machine without certificates is no error here: the bank may be on loopback. The handshake says so.
+            // A machine without certificates is no error here: the counterparty may be on loopback. The handshake says so.
             None => {
                 roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             }
@@ -50,11 +54,14 @@ impl Connector {
         Ok(Connector(TlsConnector::from(Arc::new(config))))
     }
 
-    pub async fn connect(&self, host: &str, tcp: TcpStream) -> Result<Box<dyn Stream>, String> {
+    /// Shakes hands over a connection that stands; `host` is the name the certificate must have.
+    ///
+    /// # Errors
+    /// A sentence naming the host.
+    pub async fn connect(&self, host: &str, tcp: TcpStream) -> Result<TlsStream<TcpStream>, String> {
         let name = ServerName::try_from(host.to_owned()).map_err(|e| format!("{host}: {e}"))?;
         let stream = self.0.connect(name, tcp).await;
-        let stream = stream.map_err(|e| format!("{host}: no TLS connection: {e}"))?;
-        Ok(Box::new(stream))
+        stream.map_err(|e| format!("{host}: no TLS connection: {e}"))
     }
 }
 
