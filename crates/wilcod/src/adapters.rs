@@ -2,9 +2,9 @@
 //!
 //! To add one: a field in [`crate::config::Adapters`], a few lines in `wilcod.toml`, and one in [`make`]. Where the
 //! configuration says `lab`, the counterparty beside the daemon is meant; which of its fields may say so stands in
-//! [`want_lab`] and [`pointed_at`].
+//! [`wanted`] and [`pointed_at`].
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use adapter_bank::{BankAdapter, BankConfig};
@@ -17,27 +17,27 @@ use wilco_core::Clock;
 use wilco_lab::{ARTEFACTS_FOLDER, LIVE_FOLDER, Lab};
 
 use crate::config::Adapters;
+use crate::lab::Wanted;
 
 /// What stands in the configuration for the counterparty beside the daemon.
 const LAB: &str = "lab";
 
-/// Whether any adapter points at the lab.
+/// Which counterparties of the lab the adapters point at.
 #[must_use]
-pub fn want_lab(adapters: &Adapters) -> bool {
-    let deploy = |target: &TargetConfig| match target {
-        TargetConfig::Git(git) => git.remote == LAB,
+pub fn wanted(adapters: &Adapters) -> Wanted {
+    let targets = || adapters.deploy.iter().flat_map(|d| d.targets.values());
+    let folder = |target: &TargetConfig| match target {
+        TargetConfig::Git(_) => false,
         TargetConfig::Folder(folder) => is_lab(&folder.folder) || is_lab(&folder.artefacts),
     };
-    adapters.bank.as_ref().is_some_and(BankConfig::wants_lab)
-        || adapters.mail.as_ref().is_some_and(|mail| mail.transport == LAB)
-        || adapters
-            .records
-            .as_ref()
-            .is_some_and(|records| is_lab(&records.path))
-        || adapters
-            .deploy
-            .as_ref()
-            .is_some_and(|d| d.targets.values().any(deploy))
+    let git = |target: &TargetConfig| matches!(target, TargetConfig::Git(git) if git.remote == LAB);
+    Wanted {
+        bank: adapters.bank.as_ref().is_some_and(BankConfig::wants_lab),
+        mail: adapters.mail.as_ref().is_some_and(|mail| mail.transport == LAB),
+        vendors: adapters.records.as_ref().is_some_and(|r| is_lab(&r.path)),
+        releases: targets().any(folder),
+        git: targets().any(git),
+    }
 }
 
 /// Makes the configured adapters. None of them asks its counterparty anything yet: one that is down is found out later, and
@@ -55,7 +55,7 @@ pub fn make(
     let clock = || Arc::clone(clock);
     let mut made: Vec<Arc<dyn Adapter>> = Vec::new();
     if let Some(bank) = adapters.bank {
-        let bank = in_folder(bank, data);
+        let bank = bank.in_folder(data);
         made.push(Arc::new(BankAdapter::new(&bank, clock()).map_err(said)?));
     }
     if let Some(mail) = adapters.mail {
@@ -113,7 +113,7 @@ fn deploy_at(target: &mut TargetConfig, lab: &Lab) -> Result<(), String> {
     match target {
         TargetConfig::Git(git) if git.remote == LAB => {
             let path = lab.git_path().ok_or_else(|| {
-                let why = lab.git_problem().unwrap_or("say git = true under [lab]");
+                let why = lab.git_problem().unwrap_or_default();
                 format!("remote: the lab has no git remote: {why}")
             })?;
             git.remote = path.to_string_lossy().into_owned();
@@ -135,21 +135,4 @@ fn deploy_at(target: &mut TargetConfig, lab: &Lab) -> Result<(), String> {
 
 fn is_lab(path: &Path) -> bool {
     path == Path::new(LAB)
-}
-
-// Paths in wilcod.toml are counted from the data folder, wherever the daemon was started.
-fn in_folder(mut bank: BankConfig, data: &Path) -> BankConfig {
-    let place = |path: &mut PathBuf| *path = data.join(&*path);
-    for path in [
-        &mut bank.token_file,
-        &mut bank.ca_file,
-        &mut bank.client_cert_file,
-        &mut bank.client_key_file,
-    ] {
-        path.as_mut().map(place);
-    }
-    if bank.payees != adapter_bank::LAB && !bank.payees.contains("://") && !bank.payees.is_empty() {
-        bank.payees = data.join(&bank.payees).to_string_lossy().into_owned();
-    }
-    bank
 }

@@ -126,8 +126,6 @@ pub struct Lab {
     pub manual: bool,
     /// Seconds a payment stays pending.
     pub settle_after_s: u32,
-    /// Whether there is a git remote to deploy to.
-    pub git: bool,
 }
 
 /// `[adapters.*]`.
@@ -219,7 +217,6 @@ impl Default for Lab {
             today: "clock".to_owned(),
             manual: false,
             settle_after_s: 0,
-            git: false,
         }
     }
 }
@@ -538,7 +535,7 @@ mod tests {
         }
         assert_eq!(
             ["server", "acts", "recovery", "store", "lab"].map(|t| names(t).len()),
-            [6, 6, 7, 4, 4],
+            [6, 6, 7, 4, 3],
             "a new setting belongs into the file as well"
         );
     }

@@ -30,21 +30,36 @@ pub enum StartError {
     Today,
 }
 
-/// Starts the lab in the daemon's folder, on free loopback ports. The git remote is there only where `lab.git` asks for it:
-/// filling it takes the git program a moment, and every start of a daemon waits for its lab.
+/// Which of the lab's counterparties somebody points at. Every start of a daemon waits for its lab: nobody else is started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)] // each is one counterparty
+pub struct Wanted {
+    /// The bank.
+    pub bank: bool,
+    /// The mail drop.
+    pub mail: bool,
+    /// The vendor table.
+    pub vendors: bool,
+    /// The release folder.
+    pub releases: bool,
+    /// The git remote, which takes the git program a moment to fill at the first start.
+    pub git: bool,
+}
+
+/// Starts the lab in the daemon's folder, on free loopback ports.
 ///
 /// # Errors
 /// [`StartError`].
-pub async fn start(data: &Path, settings: &config::Lab) -> Result<Lab, StartError> {
+pub async fn start(data: &Path, settings: &config::Lab, wanted: Wanted) -> Result<Lab, StartError> {
     let folder = data.join(LAB_FOLDER);
     files::folder(&folder)?;
     let token = token(&folder)?;
     let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let mut options = LabOptions::new(folder, anywhere);
-    options.vendors = true;
-    options.mail = Some(MailOptions::new(anywhere));
-    options.git = settings.git;
-    options.releases = true;
+    options.vendors = wanted.vendors;
+    options.mail = wanted.mail.then(|| MailOptions::new(anywhere));
+    options.git = wanted.git;
+    options.releases = wanted.releases;
     options.today = today(&settings.today)?;
     options.manual = settings.manual;
     options.settle_after_s = u64::from(settings.settle_after_s);
@@ -93,20 +108,25 @@ mod tests {
     use crate::testing::Folder;
 
     #[tokio::test]
-    async fn the_daemons_lab_has_everybody_below_its_own_folder_and_git_where_asked_for() {
-        for git in [false, true] {
+    async fn the_daemons_lab_has_whom_somebody_points_at_below_its_own_folder() {
+        for all in [false, true] {
             let folder = Folder::new();
-            let settings = config::Lab {
-                git,
-                ..config::Lab::default()
+            let wanted = Wanted {
+                bank: true,
+                mail: all,
+                vendors: all,
+                releases: all,
+                git: all,
             };
-            let lab = start(folder.path(), &settings).await.expect("starts");
+            let settings = config::Lab::default();
+            let lab = start(folder.path(), &settings, wanted).await.expect("starts");
             let below = folder.path().join(LAB_FOLDER);
             let here =
                 |path: Option<&Path>| path.is_some_and(|path| path.starts_with(&below) && path.exists());
-            assert!(here(lab.vendors_path()) && here(lab.maildir()) && here(lab.releases_path()));
-            assert!(lab.mail_addr().is_some_and(|addr| addr.ip().is_loopback()));
-            assert_eq!(lab.git_path().is_some() || lab.git_problem().is_some(), git);
+            assert_eq!(here(lab.vendors_path()) && here(lab.maildir()), all);
+            assert_eq!(here(lab.releases_path()), all);
+            assert_eq!(lab.mail_addr().is_some_and(|addr| addr.ip().is_loopback()), all);
+            assert_eq!(lab.git_path().is_some() || lab.git_problem().is_some(), all);
             lab.stop().await;
         }
     }

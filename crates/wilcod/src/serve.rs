@@ -36,6 +36,7 @@ use crate::house::{self, HouseError};
 use crate::http::{self, Limits};
 use crate::identity::Identity;
 use crate::keys::{self, KeysError};
+use crate::lab::Wanted;
 use crate::port::{self, PortError};
 use crate::profiles::{self, ProfilesError};
 use crate::random::{Ids, NoRandomness};
@@ -217,10 +218,11 @@ async fn start_on(
     let (listener, address) = port::bind(options.listen).await?;
     let url = format!("http://{address}");
 
-    let lab = if adapters::want_lab(&config.adapters) {
-        Some(lab::start(data, &config.lab).await?)
-    } else {
+    let wanted = adapters::wanted(&config.adapters);
+    let lab = if wanted == Wanted::default() {
         None
+    } else {
+        Some(lab::start(data, &config.lab, wanted).await?)
     };
     let lab_url = lab.as_ref().map(Lab::url);
     let clock: Arc<dyn Clock> = Arc::new(StoreClock(Arc::clone(&keeper)));

@@ -62,8 +62,9 @@ pub async fn check_adapter(
             line("ho", ho)?;
         }
         let findings = app.engine.check(caller, request.name, sample).await?;
+        let sound = findings.failed().next().is_none();
         Ok(v1::CheckAdapterReply {
-            sound: findings.failed().next().is_none(),
+            sound,
             of: findings.of,
             cases: findings.cases.into_iter().map(case).collect(),
         })
