@@ -13,17 +13,18 @@ const FILES: [&str; 4] = [
 ];
 
 /// Requests of the JSON API: an unknown field in one of these is a mistake, never ignored.
-const REQUESTS: [&str; 6] = [
+const REQUESTS: [&str; 7] = [
     "PrepareRequest",
     "CommitRequest",
     "CancelRequest",
     "SettleRequest",
     "ReleaseRequest",
     "PurgeRequest",
+    "CheckAdapterRequest",
 ];
 
 /// Messages that travel as JSON, to clients or to the terminal.
-const MESSAGES: [&str; 24] = [
+const MESSAGES: [&str; 27] = [
     "Problem",
     "FrozenValue",
     "Happening",
@@ -48,6 +49,9 @@ const MESSAGES: [&str; 24] = [
     "ListAdaptersReply",
     "Adapter",
     "Service",
+    "CheckAdapterRequest",
+    "CheckAdapterReply",
+    "CheckedCase",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {

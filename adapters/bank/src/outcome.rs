@@ -79,9 +79,9 @@ impl Reading {
 
     fn report(self, payment: &Payment, provisional: bool) -> Report {
         let mut values = payment.shown.pairs();
-        // A scheduled payment's day is the one it is to be made on; without it there is none to report.
+        // The day the bank makes it on. At once means when it was ordered; of a scheduled one there is no day to guess.
         let paid = match self.form.kind {
-            wire::Kind::Domestic => Some(payment.created),
+            wire::Kind::Domestic => Some(payment.execute_at.unwrap_or(payment.created)),
             wire::Kind::Scheduled => payment.execute_at,
         };
         values.extend(paid.map(|at| ("paid".to_owned(), on_line(self.zone.date_of(at)))));

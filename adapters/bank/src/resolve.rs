@@ -211,7 +211,7 @@ enum Placed {
 /// The day the payment is made on, as the bank's consent says it.
 fn payment_day(bank: &BankAdapter, consent: &Consent) -> Result<Date, ResolveError> {
     let at = match consent.form.kind {
-        Kind::Domestic => consent.created,
+        Kind::Domestic => consent.execute_at.unwrap_or(consent.created),
         Kind::Scheduled => consent
             .execute_at
             .ok_or_else(|| passing("the bank's consent does not show when the payment is to be made"))?,

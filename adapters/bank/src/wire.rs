@@ -70,7 +70,7 @@ pub(crate) struct Consent {
     pub form: Form,
     pub status: String,
     pub created: OffsetDateTime,
-    /// When a scheduled payment will be made, as far as the bank says.
+    /// When the payment will be made, as far as the bank says.
     pub execute_at: Option<OffsetDateTime>,
     pub cut_off: Option<OffsetDateTime>,
     /// The account that pays, as a line writes it.
@@ -89,7 +89,7 @@ pub(crate) struct Payment {
     pub consent_id: String,
     pub status: String,
     pub created: OffsetDateTime,
-    /// When a scheduled payment will be made, as far as the bank says.
+    /// When the payment will be made, as far as the bank says.
     pub execute_at: Option<OffsetDateTime>,
     pub shown: Shown,
 }
@@ -166,7 +166,7 @@ pub(crate) fn consent_answer(body: &[u8], form: Form) -> Result<Consent, WireErr
         form,
         status: text(data, "Status").ok_or(WireError::Field("Data.Status"))?,
         created: instant(data, "CreationDateTime").ok_or(WireError::Field("Data.CreationDateTime"))?,
-        execute_at: execute_at(data, initiation, form),
+        execute_at: execute_at(data, initiation),
         cut_off,
         debtor,
         shown: Shown::read(initiation),
@@ -199,18 +199,15 @@ pub(crate) fn payment_answer(body: &[u8], form: Form) -> Result<Payment, WireErr
         consent_id: resource_id(data, "ConsentId").ok_or(WireError::Field("Data.ConsentId"))?,
         status: text(data, "Status").ok_or(WireError::Field("Data.Status"))?,
         created: instant(data, "CreationDateTime").ok_or(WireError::Field("Data.CreationDateTime"))?,
-        execute_at: execute_at(data, initiation, form),
+        execute_at: execute_at(data, initiation),
         shown: Shown::read(initiation),
     })
 }
 
-/// When the bank will make a scheduled payment: what it expects, or else what it was asked for. A bank moves a day off.
-fn execute_at(data: &Value, initiation: &Value, form: Form) -> Option<OffsetDateTime> {
-    match form.kind {
-        Kind::Domestic => None,
-        Kind::Scheduled => instant(data, "ExpectedExecutionDateTime")
-            .or_else(|| instant(initiation, "RequestedExecutionDateTime")),
-    }
+/// When the bank will make the payment: what it expects (after its hours that may be another day), or else what a scheduled
+/// one was asked for. A payment at once of which nothing is said is made when it is ordered.
+fn execute_at(data: &Value, initiation: &Value) -> Option<OffsetDateTime> {
+    instant(data, "ExpectedExecutionDateTime").or_else(|| instant(initiation, "RequestedExecutionDateTime"))
 }
 
 /// The answer of confirmation of payee, as one of `match`, `close_match`, `no_match`, `unavailable`.

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
+use wilco_adapter::secret::SecretSource;
 
 use crate::window::Zone;
 pub(crate) use check::is_version;
@@ -148,14 +149,6 @@ pub enum ConfigError {
     Table(String),
 }
 
-/// Where a token comes from.
-#[derive(Debug, Clone)]
-pub(crate) enum TokenSource {
-    File(PathBuf),
-    Env(String),
-    Command(Vec<String>),
-}
-
 /// The table, checked.
 #[derive(Debug, Clone)]
 pub(crate) struct Checked {
@@ -200,7 +193,7 @@ pub(crate) struct CheckedGit {
     /// Without a final slash.
     pub records: String,
     pub ssh_command: Option<String>,
-    pub token: Option<(String, TokenSource)>,
+    pub token: Option<(String, SecretSource)>,
 }
 
 /// A release folder, checked.

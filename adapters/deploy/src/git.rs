@@ -37,6 +37,9 @@ pub(crate) const METHOD: &str = "push";
 /// How long a reading of the remote may take beside a push, at most.
 const READ: Duration = Duration::from_secs(20);
 
+/// How long the remote may take to say that it is there.
+const HEALTH: Duration = Duration::from_secs(5);
+
 /// One branch of one remote.
 pub(crate) struct Git {
     place: Place,
@@ -121,7 +124,7 @@ impl Git {
     pub async fn health(&self) -> Result<(), String> {
         let branch = self.config.branch.clone();
         self.ensure().await?;
-        self.read_refs(&self.config.remote, &[&branch], READ)
+        self.read_refs(&self.config.remote, &[&branch], HEALTH)
             .await
             .map(drop)
     }

@@ -33,10 +33,13 @@ use plan::{Plan, clean};
 /// The asks served.
 const ASKS: [&str; 3] = ["DEPLOY", "ROLLBACK", "UNDO"];
 
+/// How many targets are asked at once whether they answer.
+const HEALTH_AT_ONCE: usize = 8;
+
 /// Every configured target.
 pub struct DeployAdapter {
     config: Checked,
-    targets: Vec<Target>,
+    targets: Vec<Arc<Target>>,
     clock: Arc<dyn Clock>,
 }
 
@@ -58,12 +61,16 @@ impl DeployAdapter {
     /// [`ConfigError`] naming target, field and rule.
     pub fn new(config: &DeployConfig, clock: Arc<dyn Clock>) -> Result<DeployAdapter, ConfigError> {
         let config = config.checked()?;
-        let target = |t: &config::CheckedTarget| Target {
-            place: t.place.clone(),
-            kind: match &t.kind {
-                CheckedKind::Git(git) => Kind::Git(Box::new(Git::new(&t.place, git, &config))),
-                CheckedKind::Folder(folder) => Kind::Folder(Folder::new(&t.place, folder, config.timeout)),
-            },
+        let target = |t: &config::CheckedTarget| {
+            Arc::new(Target {
+                place: t.place.clone(),
+                kind: match &t.kind {
+                    CheckedKind::Git(git) => Kind::Git(Box::new(Git::new(&t.place, git, &config))),
+                    CheckedKind::Folder(folder) => {
+                        Kind::Folder(Folder::new(&t.place, folder, config.timeout))
+                    }
+                },
+            })
         };
         Ok(DeployAdapter {
             targets: config.targets.iter().map(target).collect(),
@@ -97,9 +104,8 @@ impl DeployAdapter {
 
     fn target(&self, item: &str, env: &str) -> Option<&Target> {
         let service = item.strip_prefix("svc:")?;
-        self.targets
-            .iter()
-            .find(|t| t.place.service == service && t.place.env == env)
+        let of_job = |t: &&Arc<Target>| t.place.service == service && t.place.env == env;
+        self.targets.iter().find(of_job).map(Arc::as_ref)
     }
 
     /// The target of a frozen act, and its plan: only if the configuration still means the same place by it.
@@ -145,7 +151,7 @@ impl Adapter for DeployAdapter {
             carried: asked::carried(ask).map(str::to_owned).collect(),
             contract: self.contract(),
         };
-        let shown = |t: &Target| match &t.kind {
+        let shown = |t: &Arc<Target>| match &t.kind {
             Kind::Git(git) => format!("{}: {}", t.place.name, git.shown()),
             Kind::Folder(folder) => format!("{}: {}", t.place.name, folder.at()),
         };
@@ -179,10 +185,16 @@ impl Adapter for DeployAdapter {
             refused("SCOPE", text)
         })?;
         let asked = Asked::read(job, &target.place, env, undone)?;
-        match &target.kind {
+        let resolved = match &target.kind {
             Kind::Git(git) => git.resolve(job, &asked).await,
             Kind::Folder(folder) => folder.resolve(job, &asked).await,
-        }
+        };
+        resolved.map_err(|e| match e {
+            ResolveError::Passing(text) => {
+                ResolveError::Passing(format!("target {}: {text}", target.place.name))
+            }
+            refused => refused,
+        })
     }
 
     async fn ready(&self, act: ActId, frozen: &Frozen) -> Ready {
@@ -231,15 +243,29 @@ impl Adapter for DeployAdapter {
         tracing::debug!(%act, target = frozen.request.path, "nothing was placed at the target; what was unpacked stays");
     }
 
-    /// Answers for all: one target that is down is named.
+    /// Fails only where no target answers: one remote that is down must not keep the others from being deployed to.
     async fn health(&self) -> Result<(), String> {
+        let places = Arc::new(tokio::sync::Semaphore::new(HEALTH_AT_ONCE));
+        let mut asked = tokio::task::JoinSet::new();
         for target in &self.targets {
-            let healthy = match &target.kind {
-                Kind::Git(git) => git.health().await,
-                Kind::Folder(folder) => folder.health().await,
-            };
-            healthy.map_err(|text| format!("{}: {text}", target.place.name))?;
+            let (target, places) = (Arc::clone(target), Arc::clone(&places));
+            asked.spawn(async move {
+                let _place = places.acquire().await;
+                let healthy = match &target.kind {
+                    Kind::Git(git) => git.health().await,
+                    Kind::Folder(folder) => folder.health().await,
+                };
+                healthy.map_err(|text| format!("{}: {text}", target.place.name))
+            });
         }
-        Ok(())
+        let mut down = Vec::new();
+        while let Some(said) = asked.join_next().await {
+            match said {
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(text)) => down.push(text),
+                Err(e) => down.push(e.to_string()),
+            }
+        }
+        Err(clean(&down.join("; "), 500))
     }
 }

@@ -12,11 +12,6 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
-use crate::config::TokenSource;
-
-/// The longest token, in bytes.
-const TOKEN_MAX: usize = 16 * 1024;
-
 /// What is run.
 pub(crate) struct Call<'a> {
     pub program: &'a str,
@@ -140,55 +135,4 @@ async fn read(pipe: Option<impl AsyncRead + Unpin>, max: usize) -> std::io::Resu
     (&mut pipe).take(limit).read_to_end(&mut kept).await?;
     tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await?;
     Ok(kept)
-}
-
-/// The token, read anew. It is never part of a message.
-pub(crate) async fn token(source: &TokenSource, time: Duration) -> Result<String, String> {
-    let text = match source {
-        TokenSource::Env(name) => {
-            std::env::var(name).map_err(|_| format!("the environment variable {name} holds no token"))?
-        }
-        TokenSource::File(path) => {
-            let shown = path.display().to_string();
-            let path = path.clone();
-            let read = tokio::task::spawn_blocking(move || {
-                use std::io::Read;
-                let mut text = String::new();
-                let limit = TOKEN_MAX as u64 + 2;
-                std::fs::File::open(path)?.take(limit).read_to_string(&mut text)?;
-                Ok::<_, std::io::Error>(text)
-            });
-            let read = read.await.unwrap_or_else(|e| Err(std::io::Error::other(e)));
-            read.map_err(|e| format!("the token file {shown} cannot be read: {e}"))?
-        }
-        TokenSource::Command(words) => printed(words, time).await?,
-    };
-    let token = text.trim();
-    if token.is_empty() || token.len() > TOKEN_MAX || !token.bytes().all(|b| b.is_ascii_graphic()) {
-        return Err("what the token's place holds is no token: one word of visible ASCII is".to_owned());
-    }
-    Ok(token.to_owned())
-}
-
-async fn printed(words: &[String], time: Duration) -> Result<String, String> {
-    let (program, arguments) = words.split_first().ok_or("token_command names no program")?;
-    let call = Call {
-        program,
-        arguments: arguments.to_vec(),
-        // The operator's own program may need what the daemon was given.
-        environment: std::env::vars_os()
-            .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
-            .collect(),
-        folder: None,
-        input: String::new(),
-        time,
-        output_max: TOKEN_MAX,
-    };
-    match run(call).await {
-        Ok(Ended {
-            code: Some(0), out, ..
-        }) => Ok(out),
-        Ok(ended) => Err(format!("token_command {program} ended with {:?}", ended.code)),
-        Err(failure) => Err(format!("token_command: {failure}")),
-    }
 }

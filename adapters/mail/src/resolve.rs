@@ -6,7 +6,7 @@ use wilco_adapter::{Job, ResolveError};
 use wilco_core::Resolved;
 use wilco_core::frozen::{FrozenValue, Request, Source};
 
-use crate::chars::{clean, on_line, point, steers};
+use crate::chars::{clean, invisible, on_line, point, steers};
 use crate::files::{self, FileDigest, Lost, sha256};
 use crate::slots::{self, GENERAL_CARRIED, Kind, NONE, PAY_CARRIED};
 use crate::template::{Filled, Missing, SUBJECT_MAX, Template};
@@ -110,10 +110,22 @@ impl Stated {
     }
 
     fn take(&mut self, slot: &str) -> Result<FrozenValue, ResolveError> {
-        self.0.remove(slot).ok_or_else(|| {
+        let stated = self.0.remove(slot).ok_or_else(|| {
             let text = format!("slot {slot}: no mail can state it, and this adapter does not know it");
             refused("NOCTX", text)
-        })
+        })?;
+        // Also what no reader of the mail sees stands on the statement's line.
+        match stated
+            .value
+            .chars()
+            .find(|&c| steers(c) || invisible(c) || c.is_whitespace())
+        {
+            Some(c) => Err(refused(
+                "SCOPE",
+                format!("slot {slot}: holds {}, which no line can", point(c)),
+            )),
+            None => Ok(stated),
+        }
     }
 }
 

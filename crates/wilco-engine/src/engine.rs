@@ -208,6 +208,24 @@ impl Engine {
             .await
     }
 
+    /// Tries a configured adapter at its counterparty, with a handoff to look at if one is given. Moves nothing and stores
+    /// nothing; what resolving puts in place is withdrawn as well as it can be.
+    ///
+    /// # Errors
+    /// See [`Reason`].
+    pub async fn check(
+        self: &Arc<Self>,
+        caller: &Caller,
+        adapter: String,
+        sample: Option<String>,
+    ) -> Result<wilco_adapter::kit::Findings, Refusal> {
+        let (engine, caller) = (Arc::clone(self), caller.clone());
+        self.in_a_task(
+            async move { crate::check::check(&engine, &caller, &adapter, sample.as_deref()).await },
+        )
+        .await
+    }
+
     /// The adapters as they stand.
     #[must_use]
     pub fn adapters(&self) -> Vec<AdapterStatus> {

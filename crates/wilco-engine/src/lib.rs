@@ -9,6 +9,7 @@
 
 mod api;
 mod cancel;
+mod check;
 mod commit;
 mod doubt;
 mod engine;

@@ -15,6 +15,7 @@ mod resolve;
 mod state;
 
 use context::{Context, context};
+pub(crate) use resolve::job;
 use resolve::{Refused, Resolution, resolve};
 use state::store;
 

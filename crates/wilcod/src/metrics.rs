@@ -37,11 +37,13 @@ pub enum Verb {
     GetThread,
     /// The adapters.
     ListAdapters,
+    /// Trying an adapter.
+    CheckAdapter,
 }
 
 impl Verb {
     /// Every verb.
-    pub const ALL: [Verb; 10] = [
+    pub const ALL: [Verb; 11] = [
         Verb::Prepare,
         Verb::Commit,
         Verb::Cancel,
@@ -52,6 +54,7 @@ impl Verb {
         Verb::ListActs,
         Verb::GetThread,
         Verb::ListAdapters,
+        Verb::CheckAdapter,
     ];
 
     /// The word in logs and figures.
@@ -68,6 +71,7 @@ impl Verb {
             Verb::ListActs => "list_acts",
             Verb::GetThread => "get_thread",
             Verb::ListAdapters => "list_adapters",
+            Verb::CheckAdapter => "check_adapter",
         }
     }
 

@@ -17,7 +17,7 @@ use wilco_store::Filter;
 use crate::app::{App, Seen};
 use crate::metrics::Verb;
 
-pub use adapters::list_adapters;
+pub use adapters::{check_adapter, list_adapters};
 pub use operator::{purge, release, settle};
 
 /// The longest thread name, in bytes.

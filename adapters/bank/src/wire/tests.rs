@@ -141,7 +141,7 @@ fn each_form_is_read_and_ordered_from_as_the_bank_wrote_it() {
 }
 
 #[test]
-fn a_scheduled_payments_day_is_what_the_bank_expects_or_else_what_was_asked() {
+fn the_day_is_what_the_bank_expects_or_else_what_was_asked() {
     let golden = include_str!("../../tests/golden/scheduled_consent_answer.json");
     let asked = consent_answer(golden.as_bytes(), V3_SCHEDULED).map(|c| c.execute_at);
     assert_eq!(asked, Ok(Some(time::macros::datetime!(2026-10-05 12:00 +01:00))));
@@ -149,6 +149,15 @@ fn a_scheduled_payments_day_is_what_the_bank_expects_or_else_what_was_asked() {
     moved["Data"]["ExpectedExecutionDateTime"] = "2026-10-06T00:00:00+01:00".into();
     let moved = consent_answer(moved.to_string().as_bytes(), V3_SCHEDULED).map(|c| c.execute_at);
     assert_eq!(moved, Ok(Some(time::macros::datetime!(2026-10-06 00:00 +01:00))));
+    // A payment at once that was ordered after the bank's hours.
+    let mut late = json(PAYMENT_ANSWER);
+    late["Data"]["ExpectedExecutionDateTime"] = "2026-10-05T09:00:00+01:00".into();
+    let late = payment_answer(late.to_string().as_bytes(), V3).map(|p| p.execute_at);
+    assert_eq!(late, Ok(Some(time::macros::datetime!(2026-10-05 09:00 +01:00))));
+    assert_eq!(
+        payment_answer(PAYMENT_ANSWER.as_bytes(), V3).map(|p| p.execute_at),
+        Ok(None)
+    );
     let silent = with(golden, "/Data/Initiation/RequestedExecutionDateTime", Value::Null);
     assert_eq!(
         consent_answer(&silent, V3_SCHEDULED).map(|c| c.execute_at),

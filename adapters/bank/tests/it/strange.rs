@@ -195,6 +195,26 @@ async fn a_value_the_bank_shows_in_no_usable_form_is_left_out_of_the_report() {
     );
 }
 
+/// Ordered today, made on Monday: the report says Monday, and whether that was stated is for check_dn.
+#[tokio::test]
+async fn the_day_reported_is_the_one_the_bank_expects() {
+    let answer = payment("c-1", "AcceptedSettlementCompleted").replace(
+        "\"Status\"",
+        "\"ExpectedExecutionDateTime\":\"2026-10-05T09:00:00Z\",\"Status\"",
+    );
+    let server = Strange::answering(http("201 Created", "", &answer)).await;
+    let outcome = server.execute().await;
+    let Outcome::Executed(report) = outcome else {
+        panic!("{outcome:?}")
+    };
+    assert!(
+        report
+            .values
+            .contains(&("paid".to_owned(), "20261005".to_owned())),
+        "{report:?}"
+    );
+}
+
 #[tokio::test]
 async fn the_request_is_the_frozen_one_and_what_is_made_per_sending() {
     let server = Strange::answering(http("500 Internal Server Error", "", "")).await;

@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use wilco_adapter::secret::SecretSource;
+
 use super::{
     Checked, CheckedFolder, CheckedGit, CheckedKind, CheckedTarget, ConfigError, DeployConfig, FolderConfig,
-    GitConfig, Limits, Place, TargetConfig, TokenSource, WindowRule,
+    GitConfig, Limits, Place, TargetConfig, WindowRule,
 };
 use crate::window::Zone;
 
@@ -205,31 +207,19 @@ impl At {
         Ok(Some(words.join(" ")))
     }
 
-    fn token(&self, git: &GitConfig) -> Result<Option<(String, TokenSource)>, ConfigError> {
-        let source = match (&git.token_file, &git.token_env, &git.token_command) {
-            (None, None, None) => {
-                return match &git.user {
-                    None => Ok(None),
-                    Some(user) => {
-                        let rule = "needs token_file, token_env or token_command beside it";
-                        Err(self.wrong("user", rule, user))
-                    }
-                };
-            }
-            (Some(file), None, None) => TokenSource::File(file.clone()),
-            (None, Some(name), None) if name.is_empty() || name.contains(['=', '\0']) => {
-                return Err(self.wrong("token_env", "must be the name of an environment variable", name));
-            }
-            (None, Some(name), None) => TokenSource::Env(name.clone()),
-            (None, None, Some(words)) if words.first().is_none_or(String::is_empty) => {
-                return Err(self.wrong("token_command", "must name a program, then its arguments", ""));
-            }
-            (None, None, Some(words)) => TokenSource::Command(words.clone()),
-            _ => {
-                let rule = "name exactly one of token_file, token_env and token_command";
-                return Err(self.wrong("token_file", rule, "several"));
-            }
-        };
+    fn token(&self, git: &GitConfig) -> Result<Option<(String, SecretSource)>, ConfigError> {
+        let (file, env, command) = (&git.token_file, &git.token_env, &git.token_command);
+        if file.is_none() && env.is_none() && command.is_none() {
+            return match &git.user {
+                None => Ok(None),
+                Some(user) => {
+                    let rule = "needs token_file, token_env or token_command beside it";
+                    Err(self.wrong("user", rule, user))
+                }
+            };
+        }
+        let source = SecretSource::named("token", file.as_deref(), env.as_deref(), command.as_deref());
+        let source = source.map_err(|e| self.wrong("token_file", &e.to_string(), ""))?;
         if !git.remote.starts_with("https://") && !git.remote.starts_with("http://") {
             let rule = "a token is for https:// remotes; ssh has keys of its own";
             return Err(self.wrong("token_file", rule, &git.remote));

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use wilco_adapter::secret::Shape;
+
 use super::Git;
 use super::parse::{self, Ref};
-use crate::program::{self, Call, Ended, Failure, token};
+use crate::program::{self, Call, Ended, Failure};
 
 /// The most output of one call that is read, in bytes. A remote with a hundred thousand refs stays below it.
 const OUTPUT_MAX: usize = 16 * 1024 * 1024;
@@ -98,8 +100,10 @@ impl Git {
         .map(|(k, v)| (k.to_owned(), v.to_owned()))
         .to_vec();
         if let Some((user, source)) = &self.config.token {
-            let secret = token(source, self.timeout).await?;
-            let basic = data_encoding::BASE64.encode(format!("{user}:{secret}").as_bytes());
+            let read = tokio::time::timeout(self.timeout, source.read("token", Shape::Word)).await;
+            let read = read.map_err(|_| "the token was not read in time".to_owned())?;
+            let secret = read.map_err(|e| e.to_string())?;
+            let basic = data_encoding::BASE64.encode(format!("{user}:{}", secret.expose()).as_bytes());
             // By the environment, which only this user can read; never as an argument, which everybody can.
             let key = format!("http.{}.extraHeader", self.config.remote);
             settings.push((key, format!("Authorization: Basic {basic}")));

@@ -328,3 +328,33 @@ async fn what_the_source_or_the_remote_cannot_show_passes() {
             .is_err_and(|e| e.contains("api-prod"))
     );
 }
+
+#[tokio::test]
+async fn a_remote_that_cannot_take_both_refs_or_none_is_not_prepared_for() {
+    let scene = GitScene::new();
+    git(&scene.remote(), &["config", "receive.advertiseAtomic", "false"]);
+    match scene.adapter.resolve(&scene.deploy("v2")).await {
+        Err(ResolveError::Passing(text)) => {
+            assert!(text.contains("api-prod") && text.contains("atomic"), "{text}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn one_target_that_is_down_does_not_stop_the_others() {
+    let scene = GitScene::with(
+        "[targets.web-prod]\nkind = \"git\"\nservice = \"web\"\nenv = \"PROD\"\nremote = \"nowhere.git\"\nbranch = \"prod\"",
+        "",
+    );
+    assert_eq!(scene.adapter.health().await, Ok(()));
+    let mut job = scene.deploy("v2");
+    job.item = "svc:web".to_owned();
+    assert!(
+        matches!(scene.adapter.resolve(&job).await, Err(ResolveError::Passing(t)) if t.contains("web-prod"))
+    );
+    scene.deployed("v2").await;
+    std::fs::rename(scene.remote(), scene.temp.0.join("away")).expect("moved");
+    let down = scene.adapter.health().await.expect_err("nothing answers");
+    assert!(down.contains("api-prod") && down.contains("web-prod"), "{down}");
+}

@@ -7,5 +7,6 @@ mod folder_crash;
 mod git;
 mod git_failures;
 mod git_ways;
+mod lines;
 mod support;
 mod windows;

@@ -78,18 +78,28 @@ impl Maildir {
         for part in ["tmp", "new", "cur", "wilco", "wilco/stage", "wilco/sent"] {
             fs::create_dir_all(folder.join(part))?;
         }
+        // A mail whose folder a power cut takes away is no mail.
+        sync(&folder.join("wilco"))?;
+        sync(folder)?;
+        if let Some(parent) = folder.parent().filter(|p| !p.as_os_str().is_empty()) {
+            sync(parent)?;
+        }
         let named = folder.join("wilco/id");
-        let n = NEXT.fetch_add(1, Ordering::Relaxed);
-        let made = format!("{} {} {} {n}", folder.display(), now.0, std::process::id());
-        let made = sha256(made.as_bytes());
-        match OpenOptions::new().write(true).create_new(true).open(&named) {
-            Ok(mut file) => {
-                file.write_all(made.as_bytes())?;
-                file.sync_all()?;
-                sync(&folder.join("wilco"))?;
+        if !named.exists() {
+            // Written whole under another name first: two daemons may start at once, and one of them names it.
+            let n = NEXT.fetch_add(1, Ordering::Relaxed);
+            let made = format!("{} {} {} {n}", folder.display(), now.0, std::process::id());
+            let draft = folder.join(format!("wilco/id.{}-{n}", std::process::id()));
+            let mut file = OpenOptions::new().write(true).create_new(true).open(&draft)?;
+            file.write_all(sha256(made.as_bytes()).as_bytes())?;
+            file.sync_all()?;
+            let linked = fs::hard_link(&draft, &named);
+            drop_staged(&draft);
+            match linked {
+                Ok(()) => sync(&folder.join("wilco"))?,
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+                Err(e) => return Err(e),
             }
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
-            Err(e) => return Err(e),
         }
         let id = fs::read_to_string(&named)?;
         if !id.starts_with("sha256:") || id.len() != 71 {
@@ -312,3 +322,25 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
 
 #[cfg(not(unix))]
 compile_error!("a Maildir needs a system on which two names can be one file (Unix)");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_daemons_that_start_at_once_agree_which_maildir_it_is() {
+        let folder = std::env::temp_dir().join(format!("wilco-mail-open-{}", std::process::id()));
+        for round in 0..20 {
+            let maildir = folder.join(round.to_string());
+            let opened: Vec<Maildir> = std::thread::scope(|scope| {
+                let open = || scope.spawn(|| Maildir::open(&maildir, Timestamp(round)).expect("opened"));
+                let threads: Vec<_> = (0..8).map(|_| open()).collect();
+                threads.into_iter().map(|t| t.join().expect("no panic")).collect()
+            });
+            assert!(opened.iter().all(|m| m.id == opened[0].id), "{opened:?}");
+            let beside = fs::read_dir(maildir.join("wilco")).expect("a folder").count();
+            assert_eq!(beside, 3, "id, stage and sent, and no draft");
+        }
+        fs::remove_dir_all(&folder).expect("removed");
+    }
+}

@@ -75,11 +75,14 @@ impl Smtp {
         message: &str,
     ) -> Result<String, Failure> {
         let mut session = self.session().await.map_err(Failure::NotSent)?;
-        self.envelope(&mut session, permit, envelope, message.len())
-            .await?;
-        // Asked before DATA too: what can be seen to be too late need not be begun.
-        permit.may_send().map_err(|e| Failure::NotSent(e.to_string()))?;
-        session.command("DATA", 354).await?;
+        let begun = self.begin(&mut session, permit, envelope, message).await;
+        if let Err(failure) = begun {
+            // Without its data the transaction is nothing; leaving in order is only manners.
+            if matches!(failure, Failure::Refused(_)) {
+                session.quit().await;
+            }
+            return Err(failure);
+        }
         let stuffed = stuffed(message);
         for chunk in stuffed.as_bytes().chunks(CHUNK) {
             session.write(chunk).await.map_err(Failure::NotSent)?;
@@ -171,26 +174,27 @@ impl Smtp {
         Ok(())
     }
 
-    async fn envelope(
+    /// Up to the server's leave to send the data.
+    async fn begin(
         &self,
         session: &mut Session,
         permit: &Permit,
         envelope: &Envelope,
-        size: usize,
+        message: &str,
     ) -> Result<(), Failure> {
         let dsn = self.config.dsn;
         if let Some(most) = session.offers.size
-            && size as u64 > most
+            && message.len() as u64 > most
         {
-            let text = format!("the message has {size} bytes, the server takes {most}");
+            let text = format!("the message has {} bytes, the server takes {most}", message.len());
             return Err(Failure::Refused(text));
         }
-        if needs_utf8(envelope) && !(session.offers.smtputf8 && session.offers.eightbit) {
+        if needs_utf8(envelope, message) && !(session.offers.smtputf8 && session.offers.eightbit) {
             let text = "an address is not ASCII, and the server does not offer SMTPUTF8";
             return Err(Failure::Refused(text.to_owned()));
         }
         let reference = permit.act_id().to_string();
-        let from = mail_from(envelope, size, &reference, &session.offers, dsn);
+        let from = mail_from(envelope, message, &reference, &session.offers, dsn);
         session.command(&from, 250).await?;
         let to = rcpt_to(&envelope.to, &session.offers, dsn);
         session.recipient(&to).await?;
@@ -199,7 +203,9 @@ impl Smtp {
             let to = rcpt_archive(archive, &session.offers, dsn);
             session.recipient(&to).await?;
         }
-        Ok(())
+        // Asked here too: what can be seen to be too late need not be begun.
+        permit.may_send().map_err(|e| Failure::NotSent(e.to_string()))?;
+        session.command("DATA", 354).await
     }
 }
 

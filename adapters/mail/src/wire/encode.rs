@@ -188,14 +188,14 @@ mod tests {
     proptest! {
         #[test]
         fn a_text_is_read_back_as_it_was(text in "[\\PC\n =.]{0,400}") {
-            let text = text.strip_suffix('\n').unwrap_or(&text).to_owned();
             let encoded = quoted_printable(&text);
             prop_assert!(encoded.is_ascii());
             for line in encoded.split("\r\n") {
                 prop_assert!(line.len() <= 76, "{line}");
                 prop_assert!(!line.contains(['\r', '\n']) && !line.ends_with([' ', '\t']));
             }
-            prop_assert_eq!(read_back(&encoded), text);
+            // With and without an end, the last line is the same line.
+            prop_assert_eq!(read_back(&encoded), text.strip_suffix('\n').unwrap_or(&text));
         }
 
         #[test]

@@ -106,19 +106,19 @@ pub(crate) fn offers(reply: &Reply) -> Offers {
 /// `MAIL FROM`. `reference` is the envelope's id, by which a notification names the act.
 pub(crate) fn mail_from(
     envelope: &Envelope,
-    size: usize,
+    message: &str,
     reference: &str,
     offers: &Offers,
     dsn: bool,
 ) -> String {
     let mut line = format!("MAIL FROM:<{}>", envelope.from);
     if offers.size_named {
-        line.push_str(&format!(" SIZE={size}"));
+        line.push_str(&format!(" SIZE={}", message.len()));
     }
     if dsn && offers.dsn {
         line.push_str(&format!(" RET=HDRS ENVID={}", xtext(reference)));
     }
-    if needs_utf8(envelope) {
+    if needs_utf8(envelope, message) {
         line.push_str(" SMTPUTF8 BODY=8BITMIME");
     }
     line
@@ -146,10 +146,10 @@ pub(crate) fn rcpt_archive(archive: &Address, offers: &Offers, dsn: bool) -> Str
     format!("RCPT TO:<{archive}>{notify}")
 }
 
-/// Whether the envelope cannot be said in ASCII.
-pub(crate) fn needs_utf8(envelope: &Envelope) -> bool {
+/// Whether envelope or headers cannot be said in ASCII: only an address among them makes it so.
+pub(crate) fn needs_utf8(envelope: &Envelope, message: &str) -> bool {
     let archive = envelope.archive.as_ref().is_none_or(Address::is_ascii);
-    !(envelope.from.is_ascii() && envelope.to.is_ascii() && archive)
+    !(envelope.from.is_ascii() && envelope.to.is_ascii() && archive && message.is_ascii())
 }
 
 /// The message as DATA carries it, without the final dot: a line that begins with a dot gets another (RFC 5321 §4.5.2).
@@ -262,7 +262,7 @@ mod tests {
             archive: Some(address("archive@x.example")),
         };
         assert_eq!(
-            mail_from(&envelope, 7, "0123", &all, true),
+            mail_from(&envelope, "1234567", "0123", &all, true),
             "MAIL FROM:<pay@x.example> SIZE=7 RET=HDRS ENVID=0123"
         );
         assert_eq!(
@@ -274,7 +274,7 @@ mod tests {
             "RCPT TO:<archive@x.example> NOTIFY=NEVER"
         );
         assert_eq!(
-            mail_from(&envelope, 7, "0123", &none, true),
+            mail_from(&envelope, "1234567", "0123", &none, true),
             "MAIL FROM:<pay@x.example>"
         );
         assert_eq!(rcpt_to(&envelope.to, &all, false), "RCPT TO:<a+b=c@y.example>");

@@ -29,6 +29,17 @@ pub fn remittance(clock: &Still, addr: &str) -> Job {
     kit::job(clock.now(), "pay", "SEND", "inv:MD-2026-057", &slots, &exec)
 }
 
+/// A mail of any other kind, to an address of its own.
+fn note(clock: &Still, addr: &str) -> Job {
+    let slots = [
+        ("addr", addr),
+        ("subj", "Your_order_4711"),
+        ("txt", "It_is_on_its_way."),
+    ];
+    let exec = ["addr", "tpl", "subj", "txt", "att", "apref"];
+    kit::job(clock.now(), "mail", "SEND", "mail:order-4711", &slots, &exec)
+}
+
 /// What a mail shows of the act, read without the adapter.
 pub fn effect_of(mail: &str) -> Effect {
     let mail = mail.replace("\r\n", "\n");
@@ -50,15 +61,17 @@ pub fn is_of(mail: &str, act: ActId) -> bool {
 // ---- a Maildir
 
 struct MaildirBench {
+    job: fn(&Still, &str) -> Job,
     folder: Folder,
     config: MailConfig,
     clock: Arc<Still>,
 }
 
 impl MaildirBench {
-    fn new() -> MaildirBench {
+    fn new(job: fn(&Still, &str) -> Job) -> MaildirBench {
         let folder = Folder::new();
         MaildirBench {
+            job,
             config: MailConfig::default().in_folder(&folder.0),
             folder,
             clock: Still::at(start()),
@@ -93,7 +106,7 @@ impl Bench for MaildirBench {
     }
 
     async fn job(&self, n: u32) -> Job {
-        remittance(&self.clock, &format!("ar{n}@marlow.example"))
+        (self.job)(&self.clock, &format!("ar{n}@marlow.example"))
     }
 
     async fn effects(&self, act: ActId, _frozen: &Frozen) -> Vec<Effect> {
@@ -129,10 +142,12 @@ impl Bench for MaildirBench {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_maildir() {
-    let findings = kit::run(&MaildirBench::new()).await;
-    findings.assert_sound();
-    let again = findings.finding("the same bytes again: no second effect");
-    assert_eq!(again, Some(&Finding::Passed), "{findings}");
+    for job in [remittance, note] {
+        let findings = kit::run(&MaildirBench::new(job)).await;
+        findings.assert_sound();
+        let again = findings.finding("the same bytes again: no second effect");
+        assert_eq!(again, Some(&Finding::Passed), "{findings}");
+    }
 }
 
 // ---- SMTP, with an archive

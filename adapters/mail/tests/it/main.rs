@@ -3,6 +3,7 @@
 //! what it would tell the daemon.
 
 mod imap;
+mod kill;
 mod kit;
 mod maildir;
 mod resolve;

@@ -404,3 +404,98 @@ async fn a_template_of_ones_own_shows_x_slots_and_the_statement_shows_them_too()
         "{text}"
     );
 }
+
+/// The built-in templates, as a reader gets them. `WILCO_GOLDEN=write` writes the files anew, for a person to look at.
+#[tokio::test]
+async fn the_built_in_templates_are_what_their_golden_files_say() {
+    let scene = Scene::with(
+        "from = \"pay@acme.example\"\nfrom_name = \"Acme Accounts\"",
+        |_| {},
+    );
+    for (name, job) in [("remittance.eml", remittance()), ("note.eml", note())] {
+        let job = Job {
+            act_id: ActId::new(start(), [7; 10]),
+            ..job
+        };
+        let resolved = scene.resolve(&job).await.expect("resolved");
+        let got = resolved.request.body.replace("\r\n", "\n");
+        let path = format!("{}/tests/golden/{name}", env!("CARGO_MANIFEST_DIR"));
+        if std::env::var("WILCO_GOLDEN").as_deref() == Ok("write") {
+            std::fs::write(&path, &got).expect("written");
+        }
+        let want = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+        assert_eq!(got, want, "{name}");
+    }
+}
+
+mod property {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The headers a note has, whatever it says.
+    const HEADERS: [&str; 9] = [
+        "Date",
+        "From",
+        "To",
+        "Subject",
+        "Message-ID",
+        "Wilco-Act",
+        "Auto-Submitted",
+        "MIME-Version",
+        "Content-Type",
+    ];
+
+    /// What somebody who wants a second header, a second recipient or a second message would write.
+    fn hostile() -> impl Strategy<Value = String> {
+        let pieces = prop_oneof![
+            Just("\r\n".to_owned()),
+            Just("\n".to_owned()),
+            Just("%0D%0A".to_owned()),
+            Just("%0a".to_owned()),
+            Just("%00".to_owned()),
+            Just("Bcc:_x@y.example".to_owned()),
+            Just(">,<x@y.example".to_owned()),
+            Just("\r\n.\r\nMAIL_FROM:<a@b>".to_owned()),
+            Just("=?UTF-8?Q?=0D=0ABcc:x@y?=".to_owned()),
+            Just("--=_".to_owned()),
+            Just("\u{202e}".to_owned()),
+            Just("%E2%80%AE".to_owned()),
+            Just("@".to_owned()),
+            "[ -~]{1,8}",
+            "\\PC{1,4}",
+        ];
+        proptest::collection::vec(pieces, 1..6).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+        #[test]
+        fn whatever_slots_say_a_mail_has_its_own_headers_and_one_recipient(
+            slot in prop_oneof![Just("addr"), Just("subj"), Just("txt"), Just("apref"), Just("tpl"), Just("att")],
+            value in hostile(),
+        ) {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+            let scene = Scene::maildir();
+            let job = but(note(), slot, &value);
+            let Ok(resolved) = runtime.block_on(scene.resolve(&job)) else {
+                return Ok(());
+            };
+            let body = &resolved.request.body;
+            let head = body.split("\r\n\r\n").next().unwrap_or_default();
+            let lines = head.split("\r\n").filter(|l| !l.starts_with(' '));
+            let names: Vec<&str> = lines.map(|l| l.split(':').next().unwrap_or_default()).collect();
+            prop_assert_eq!(names, HEADERS, "{}={:?}", slot, value);
+            prop_assert!(body.is_ascii());
+            let bare = body.replace("\r\n", "");
+            prop_assert!(!bare.contains(['\r', '\n', '\0']));
+            let to = head.split("\r\n").find_map(|l| l.strip_prefix("To: ")).unwrap_or_default();
+            let stated = resolved.values.iter().find(|v| v.slot == "addr").map(|v| v.value.as_str());
+            prop_assert_eq!(Some(to), stated);
+            prop_assert!(to.matches('@').count() == 1 && !to.contains([',', '<', '>', ';', ' ']));
+            for value in resolved.values.iter().map(|v| &v.value).chain(resolved.extra.iter().map(|(_, v)| v)) {
+                prop_assert!(!value.contains(['\r', '\n']), "{value:?}");
+            }
+        }
+    }
+}

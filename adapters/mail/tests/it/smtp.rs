@@ -273,7 +273,7 @@ async fn a_message_the_server_has_no_room_for_is_not_begun() {
     script.offers = vec!["mail.example", "SIZE 100"];
     let (outcome, record, _) = send(script).await;
     assert!(matches!(outcome, Outcome::Rejected(_)), "{outcome:?}");
-    assert_eq!(record.commands.len(), 1);
+    assert_eq!(record.commands, ["EHLO acme.example", "QUIT"]);
 }
 
 #[tokio::test]

@@ -1,20 +1,19 @@
 //! The check of an adapter as an operator has configured it, at a counterparty whose record nobody here can read.
 //!
 //! There is no judge, so it proves less than the suite: that the adapter can be reached and understood, that it states what it
-//! must, and that it contradicts neither itself nor its contract. [`check`] moves nothing. [`check_acting`] carries out an
-//! act that the caller has claimed, and is for those who asked for that in so many words.
+//! must, and that it contradicts neither itself nor its contract. It moves nothing: who wants to see an act carried out
+//! prepares and commits one.
 
 use std::time::Duration;
 
-use wilco_core::contract::LookupBy;
-use wilco_core::{Frozen, Timestamp};
+use wilco_core::Frozen;
 
 use super::findings::{Case, Finding, Findings, Stop, failed, not_applicable};
 use super::judge;
 use super::patience::patiently;
 use super::props::{frozen_of, served};
 use super::sane::sane;
-use crate::{Adapter, Found, Job, Outcome, Permit, Ready};
+use crate::{Adapter, Found, Job, Ready};
 
 /// Checks a configured adapter without moving anything: its description, its health and, with a sample job, whether that
 /// resolves, is not found and can be released. What `resolve` puts in place at the counterparty is released again; where
@@ -52,46 +51,6 @@ pub async fn check(adapter: &dyn Adapter, sample: Option<Job>, patience: Duratio
         of: format!("{}: {}", description.name, description.counterparty),
         cases,
     }
-}
-
-/// Carries out one act at the real counterparty and compares what is said of it: by the answer, by the statement, and by
-/// lookups. It sends once and never again.
-///
-/// Takes the permit that only the caller's durable claim yields, so that the act stands in the store before anything
-/// leaves. Whatever this finds, the caller settles the act by the outcome that is returned, as any other.
-pub async fn check_acting(
-    adapter: &dyn Adapter,
-    job: &Job,
-    frozen: &Frozen,
-    permit: Permit,
-    sent_at: Timestamp,
-    patience: Duration,
-) -> (Findings, Outcome) {
-    let mut cases = Vec::new();
-    let outcome = match patiently("execute", patience, adapter.execute(permit, frozen)).await {
-        Ok(outcome) => outcome,
-        Err(stop) => {
-            cases.push(case("it is carried out", Err(stop)));
-            Outcome::Unknown("execute did not return in time".to_owned())
-        }
-    };
-    if cases.is_empty() {
-        cases.push(case("it is carried out", carried_out(&outcome)));
-    }
-    cases.push(case(
-        "it is reported as it was stated",
-        as_stated(&outcome, frozen),
-    ));
-    let found = patiently("lookup", patience, adapter.lookup(job.act_id, frozen, sent_at)).await;
-    cases.push(case(
-        "the lookup agrees",
-        found.and_then(|found| agrees(&outcome, &found, frozen)),
-    ));
-    let findings = Findings {
-        of: format!("{}: {}/{}, for real", frozen.adapter, job.profile, job.ask),
-        cases,
-    };
-    (findings, outcome)
 }
 
 async fn healthy(adapter: &dyn Adapter, patience: Duration) -> Result<(), Stop> {
@@ -135,56 +94,6 @@ async fn not_there(
         Found::Unknown(text) if frozen.contract.absence_can_be_proved() => failed(format!(
             "the contract says that it can be looked up, and the answer is unknown: {text}"
         )),
-        _ => Ok(()),
-    }
-}
-
-fn carried_out(outcome: &Outcome) -> Result<(), Stop> {
-    match outcome {
-        Outcome::Executed(_) | Outcome::Accepted(_) => Ok(()),
-        other => failed(format!("{other:?}")),
-    }
-}
-
-fn as_stated(outcome: &Outcome, frozen: &Frozen) -> Result<(), Stop> {
-    let Outcome::Executed(report) = outcome else {
-        return not_applicable("it was not reported as executed");
-    };
-    for stated in frozen.values.iter().filter(|v| !frozen.carried.contains(&v.slot)) {
-        match report.values.iter().find(|(slot, _)| *slot == stated.slot) {
-            Some((_, value)) if *value == stated.value => {}
-            reported => {
-                return failed(format!(
-                    "slot {} was stated as {:?} and is reported as {:?}",
-                    stated.slot,
-                    stated.value,
-                    reported.map(|(_, value)| value)
-                ));
-            }
-        }
-    }
-    Ok(())
-}
-
-fn agrees(outcome: &Outcome, found: &Found, frozen: &Frozen) -> Result<(), Stop> {
-    if frozen.contract.lookup == LookupBy::None {
-        return not_applicable("lookup = none: nothing is asked");
-    }
-    let told = matches!(outcome, Outcome::Executed(_) | Outcome::Accepted(_));
-    let refused = matches!(outcome, Outcome::Rejected(_) | Outcome::NotSent(_));
-    let there = matches!(found, Found::Executed(_) | Found::Accepted(_) | Found::Exists(_));
-    match (outcome, found) {
-        _ if told && matches!(found, Found::Rejected(_)) => {
-            failed(format!("the answer was {outcome:?}, the lookup says {found:?}"))
-        }
-        _ if refused && there => failed(format!("the answer was {outcome:?}, the lookup says {found:?}")),
-        (Outcome::Executed(report), Found::Executed(later)) if report.values != later.values => {
-            failed(format!(
-                "the answer shows {:?}, the lookup {:?}",
-                report.values, later.values
-            ))
-        }
-        // Absent or unknown so soon proves nothing: reads may lag for the settle window.
         _ => Ok(()),
     }
 }

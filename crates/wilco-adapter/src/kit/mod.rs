@@ -30,7 +30,7 @@ mod sane;
 mod trial;
 
 pub use bench::{Bench, Effect, Fault};
-pub use check::{check, check_acting};
+pub use check::check;
 pub use clock::Still;
 pub use findings::{Case, Finding, Findings};
 pub use props::{SENDABLE_S, act_id, frozen_of, job, permit, served};

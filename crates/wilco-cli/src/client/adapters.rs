@@ -1,6 +1,6 @@
 //! Adapters and their contracts, as text for people.
 
-use wilco_api::v1::{Adapter, ListAdaptersReply, Service};
+use wilco_api::v1::{Adapter, CheckAdapterReply, ListAdaptersReply, Service};
 
 use super::table::{columns, duration, pairs, plain};
 
@@ -75,6 +75,24 @@ pub fn one(adapter: &Adapter) -> String {
         ]));
     }
     text
+}
+
+/// What a check found, one case a row.
+pub fn checked(reply: &CheckAdapterReply) -> String {
+    let rows: Vec<Vec<String>> = reply
+        .cases
+        .iter()
+        .map(|case| {
+            let finding = match case.finding.as_str() {
+                "failed" => "FAILED".to_owned(),
+                "not_applicable" => "n/a".to_owned(),
+                other => other.to_owned(),
+            };
+            vec![finding, case.name.clone(), case.why.clone()]
+        })
+        .collect();
+    let table = columns(&["FOUND", "CASE", "WHY"], &rows);
+    format!("{}\n\n{table}", plain(&reply.of))
 }
 
 fn standing(adapter: &Adapter) -> String {

@@ -56,6 +56,9 @@ pub enum Command {
     Thread(Thread),
     /// The adapters: what each serves, what its counterparty promises, and whether it answers.
     Adapters(Adapters),
+    /// Try one adapter at its counterparty. Nothing moves.
+    #[command(subcommand)]
+    Adapter(AdapterVerb),
     /// Say how an act in doubt ended, after looking.
     Settle(Settle),
     /// Let a handoff go on that is held because a likely twin stands; its sender still confirms it.
@@ -73,6 +76,7 @@ impl Command {
             | Command::Show(_)
             | Command::Thread(_)
             | Command::Adapters(_)
+            | Command::Adapter(_)
             | Command::Settle(_)
             | Command::Release(_)
             | Command::Purge(_) => "duty",
@@ -191,6 +195,23 @@ pub struct Settle {
     /// You made sure that every process that could still send it is gone (the machine is off, say).
     #[arg(long)]
     pub owner_dead: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum AdapterVerb {
+    /// Its description, its health and, with a handoff to look at, whether that can be resolved, is not found, and can be
+    /// withdrawn again. 1 where something is not as it must be.
+    Check(Check),
+}
+
+#[derive(Debug, Args)]
+pub struct Check {
+    /// The adapter, as `wilco adapters` names it.
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// An HO line of an ask it serves, to look at. It is not stored, and its id is not taken.
+    #[arg(long, value_name = "LINE", default_value = "")]
+    pub ho: String,
 }
 
 #[derive(Debug, Args)]

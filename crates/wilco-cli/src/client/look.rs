@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use wilco_api::v1::{self, State};
 
-use super::args::{Acts, Adapters, Show, Thread};
+use super::args::{Acts, Adapters, Check, Show, Thread};
 use super::connect::Daemon;
 use super::problem::Problem;
 use super::{adapters, say, say_json, send, show};
@@ -142,4 +142,26 @@ pub async fn adapters(daemon: &Daemon, args: &Adapters, json: bool) -> Result<Ex
         });
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// `wilco adapter check`: 1 where something is not as it must be.
+pub async fn check(daemon: &Daemon, args: &Check, json: bool) -> Result<ExitCode, Problem> {
+    let request = v1::CheckAdapterRequest {
+        name: args.name.clone(),
+        ho: args.ho.clone(),
+    };
+    let answer = daemon.operator().check_adapter(daemon.signed(request)).await;
+    let reply = answer
+        .map_err(|status| Problem::word_refused(&status))?
+        .into_inner();
+    if json {
+        say_json(&reply)?;
+    } else {
+        say(&adapters::checked(&reply));
+    }
+    Ok(if reply.sound {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }

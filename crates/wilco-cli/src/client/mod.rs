@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
-use args::{Cli, Command};
+use args::{AdapterVerb, Cli, Command};
 use connect::Daemon;
 use problem::Problem;
 
@@ -66,6 +66,7 @@ async fn run(cli: &Cli) -> Result<ExitCode, Problem> {
         Command::Show(args) => look::show(&daemon, args, cli.json).await,
         Command::Thread(args) => look::thread(&daemon, args, cli.json).await,
         Command::Adapters(args) => look::adapters(&daemon, args, cli.json).await,
+        Command::Adapter(AdapterVerb::Check(args)) => look::check(&daemon, args, cli.json).await,
     }
 }
 

@@ -67,7 +67,7 @@ pub(super) async fn resolve(
     }
 }
 
-fn job(engine: &Engine, act: &Act, undo: Option<Undone>) -> Job {
+pub(crate) fn job(engine: &Engine, act: &Act, undo: Option<Undone>) -> Job {
     let handoff = &act.handoff;
     let parsed = rw1::parse(&engine.profiles, None, &handoff.line);
     let slots = parsed.message.map(|m| {

@@ -39,4 +39,14 @@ impl Operator for Service {
             .map(Response::new)
             .map_err(|refusal| errors::status(&refusal))
     }
+    async fn check_adapter(
+        &self,
+        request: Request<v1::CheckAdapterRequest>,
+    ) -> Result<Response<v1::CheckAdapterReply>, Status> {
+        let key = key(request.metadata());
+        let answer = verbs::check_adapter(&self.0, key.as_deref(), request.into_inner()).await;
+        answer
+            .map(Response::new)
+            .map_err(|refusal| errors::status(&refusal))
+    }
 }

@@ -37,6 +37,7 @@ pub fn router(app: Arc<App>, body_max: usize) -> Router {
         .route("/v1/acts/{act_id}/release", post(release))
         .route("/v1/threads/{thread}", get(get_thread))
         .route("/v1/adapters", get(list_adapters))
+        .route("/v1/adapters/{name}/check", post(check_adapter))
         .route("/v1/purge", post(purge))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
@@ -213,6 +214,18 @@ async fn list_adapters(
     }
     let request = v1::ListAdaptersRequest {};
     answer(verbs::list_adapters(&http.app, key(&headers), &request))
+}
+
+async fn check_adapter(State(http): State<Http>, Name(name): Name, request: Request) -> Response {
+    let (key, mut request) = match http.take::<v1::CheckAdapterRequest>(request).await {
+        Ok(taken) => taken,
+        Err(refusal) => return errors::response(&refusal),
+    };
+    if !request.name.is_empty() && request.name != name {
+        return refused("name", "the one in the path, or left out");
+    }
+    request.name = name;
+    answer(verbs::check_adapter(&http.app, key.as_deref(), request).await)
 }
 
 /// The process lives.

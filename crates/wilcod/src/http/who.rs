@@ -23,6 +23,11 @@ pub fn verb(method: &Method, path: &str) -> Option<Verb> {
             "/wilco.v1.Operator/Settle" => Some(Verb::Settle),
             "/wilco.v1.Operator/Release" => Some(Verb::Release),
             "/v1/purge" | "/wilco.v1.Operator/Purge" => Some(Verb::Purge),
+            "/wilco.v1.Operator/CheckAdapter" => Some(Verb::CheckAdapter),
+            _ if path.starts_with("/v1/adapters/") => {
+                let name = path.strip_prefix("/v1/adapters/")?.strip_suffix("/check")?;
+                is_name(name).then_some(Verb::CheckAdapter)
+            }
             _ => {
                 let (act, verb) = path.strip_prefix("/v1/acts/")?.split_once('/')?;
                 let verb = match verb {
@@ -111,6 +116,13 @@ mod tests {
             (Method::POST, "/wilco.v1.Operator/Purge", Some(Verb::Purge)),
             (Method::POST, "/v1/acts/0190/release", Some(Verb::Release)),
             (Method::POST, "/v1/acts/0190/else", None),
+            (
+                Method::POST,
+                "/wilco.v1.Operator/CheckAdapter",
+                Some(Verb::CheckAdapter),
+            ),
+            (Method::POST, "/v1/adapters/bank/check", Some(Verb::CheckAdapter)),
+            (Method::POST, "/v1/adapters//check", None),
             (Method::POST, "/v1/purge", Some(Verb::Purge)),
             (Method::POST, "/v1/commit", Some(Verb::Commit)),
             (Method::POST, "/v1/cancel", Some(Verb::Cancel)),

@@ -1,8 +1,10 @@
-//! The adapters, as clients and operators see them.
+//! The adapters, as clients and operators see and try them.
 
+use wilco_adapter::kit::{Case, Finding};
 use wilco_api::{convert, v1};
 use wilco_core::Refusal;
 
+use super::{line, word};
 use crate::app::{App, Seen};
 use crate::metrics::Verb;
 
@@ -38,5 +40,48 @@ fn adapter(status: wilco_engine::AdapterStatus) -> v1::Adapter {
         trouble: status.trouble.unwrap_or_default(),
         concurrency: description.concurrency,
         serves,
+    }
+}
+
+/// Tries an adapter; moves nothing.
+///
+/// # Errors
+/// As [`super::prepare`].
+pub async fn check_adapter(
+    app: &App,
+    key: Option<&[u8]>,
+    request: v1::CheckAdapterRequest,
+) -> Result<v1::CheckAdapterReply, Refusal> {
+    let mut seen = Seen::new(Verb::CheckAdapter);
+    let answer = async {
+        let caller = app.caller(key, &mut seen)?;
+        app.open()?;
+        word("name", &request.name)?;
+        let sample = (!request.ho.is_empty()).then_some(request.ho);
+        if let Some(ho) = &sample {
+            line("ho", ho)?;
+        }
+        let findings = app.engine.check(caller, request.name, sample).await?;
+        Ok(v1::CheckAdapterReply {
+            sound: findings.failed().next().is_none(),
+            of: findings.of,
+            cases: findings.cases.into_iter().map(case).collect(),
+        })
+    }
+    .await;
+    app.report(&seen, &answer);
+    answer
+}
+
+fn case(case: Case) -> v1::CheckedCase {
+    let (finding, why) = match case.finding {
+        Finding::Passed => ("passed", String::new()),
+        Finding::Failed(why) => ("failed", why),
+        Finding::NotApplicable(why) => ("not_applicable", why),
+    };
+    v1::CheckedCase {
+        name: case.name,
+        finding: finding.to_owned(),
+        why,
     }
 }
