@@ -111,7 +111,7 @@ impl Git {
     /// By our reference: the ref that only the push of this act makes, together with the branch's move.
     pub async fn lookup(&self, frozen: &Frozen, plan: &Plan) -> Found {
         match self.seen(frozen, plan, self.timeout).await {
-            Err(text) | Ok(Standing::Strange(text)) => Found::Unknown(text),
+            Err(text) | Ok(Standing::Strange(text) | Standing::Foreign(text)) => Found::Unknown(text),
             Ok(Standing::Done(seen)) => Found::Executed(plan.report(seen)),
             Ok(Standing::Nothing { head }) => Found::Absent(format!(
                 "the remote has no {}; its branch is at {}",
@@ -150,8 +150,10 @@ enum Standing {
         /// Where the branch is.
         head: Option<String>,
     },
-    /// What is there is neither.
+    /// It is not, and that proves nothing.
     Strange(String),
+    /// Something else is there under our name.
+    Foreign(String),
 }
 
 /// Pure: what the remote's refs say of an act.
@@ -162,6 +164,11 @@ fn standing(refs: &[Ref], branch: &str, record: &str, key: &str, plan: &Plan) ->
             None if plan.from != parse::NO_OBJECT => Standing::Strange(format!(
                 "the remote shows no {branch}, which was there when this was stated: it may be another remote now"
             )),
+            // Others may have brought it there. Or the remote takes refs like ours and does not show them.
+            Some(head) if head == plan.to => Standing::Strange(format!(
+                "{branch} is at {head} as it should be, but there is no {record}: either somebody else did it, or the remote \
+                 hides such refs"
+            )),
             head => Standing::Nothing {
                 head: head.map(str::to_owned),
             },
@@ -169,7 +176,7 @@ fn standing(refs: &[Ref], branch: &str, record: &str, key: &str, plan: &Plan) ->
     };
     // The id of a tag object is the digest of its bytes: the same id is our record, and with it the stated commit.
     if ours != key || parse::tagged(refs, record).is_some_and(|commit| commit != plan.to) {
-        return Standing::Strange(format!(
+        return Standing::Foreign(format!(
             "{record} is there, but is {} and not our record",
             clean(ours, 80)
         ));

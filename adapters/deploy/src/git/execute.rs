@@ -75,8 +75,8 @@ impl Git {
             // Nothing was sent now; but the same act may have been sent before, and be what moved it.
             Passage::Stopped(Stop::Moved(text)) => match self.seen(frozen, plan, READ).await {
                 Ok(Standing::Done(seen)) => Outcome::Executed(plan.report(seen)),
-                Ok(Standing::Strange(strange)) => Outcome::Unknown(format!("{text}; {strange}")),
-                Ok(Standing::Nothing { .. }) | Err(_) => {
+                Ok(Standing::Foreign(strange)) => Outcome::Unknown(format!("{text}; {strange}")),
+                Ok(Standing::Nothing { .. } | Standing::Strange(_)) | Err(_) => {
                     Outcome::NotSent(format!("the remote is not as stated: {text}"))
                 }
             },
@@ -184,7 +184,9 @@ impl Git {
                 Some(refused) => Outcome::Rejected(refused),
                 None => Outcome::Unknown(format!("{said}, and the remote does not show its ref")),
             },
-            Ok(Standing::Strange(text)) => Outcome::Unknown(format!("{said}; then: {text}")),
+            Ok(Standing::Strange(text) | Standing::Foreign(text)) => {
+                Outcome::Unknown(format!("{said}; then: {text}"))
+            }
             Err(text) => Outcome::Unknown(format!(
                 "{said}, and the remote could not be read after it: {text}"
             )),

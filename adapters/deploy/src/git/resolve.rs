@@ -1,5 +1,8 @@
 //! Prepare at a git remote: which commit the version is, what runs now, and whether the remote would take the push.
 
+use std::path::Path;
+use std::time::Duration;
+
 use wilco_adapter::{Job, ResolveError};
 use wilco_core::Resolved;
 use wilco_core::frozen::Request;
@@ -118,7 +121,19 @@ impl Git {
             url,
         ];
         arguments.extend(refs);
-        self.git(&arguments, "").await.map(drop)
+        let fetched = self.git(&arguments, "").await.map(drop);
+        if fetched.as_ref().is_err_and(|e| e.contains(".lock")) {
+            // Left by a git that was killed. Nobody else works here: we hold the repository's lock, and the data folder's.
+            let (repository, age) = (self.repository.clone(), 2 * self.timeout);
+            let swept = tokio::task::spawn_blocking(move || sweep(&repository, age, 0)).await;
+            let swept = swept.unwrap_or(0);
+            tracing::warn!(
+                target = self.place.name,
+                swept,
+                "locks of a git that was killed were removed"
+            );
+        }
+        fetched
     }
 
     /// What a name means at the source: a tag, a branch, or the first digits of a commit that a tag or branch there holds.
@@ -325,4 +340,25 @@ impl Git {
         );
         Err(refused("NOCTX", text))
     }
+}
+
+/// Removes lock files of git's that are older than `age`, and says how many.
+fn sweep(folder: &Path, age: Duration, depth: usize) -> usize {
+    let mut swept = 0;
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let Ok(meta) = entry.metadata() else { continue };
+        let path = entry.path();
+        if meta.is_dir() && depth < 16 {
+            swept += sweep(&path, age, depth + 1);
+        }
+        let old = meta
+            .modified()
+            .ok()
+            .and_then(|at| at.elapsed().ok())
+            .is_some_and(|a| a > age);
+        if meta.is_file() && old && path.extension().is_some_and(|e| e == "lock") {
+            swept += usize::from(std::fs::remove_file(&path).is_ok());
+        }
+    }
+    swept
 }

@@ -46,7 +46,10 @@ async fn a_branch_that_somebody_else_brought_to_the_same_commit_is_not_our_doing
     scene.move_by_hand("v2");
     not_sent(scene.execute(&job, &frozen).await);
     assert_eq!((scene.moves(), scene.records().len()), (1, 0));
-    assert!(matches!(scene.lookup(&job, &frozen).await, Found::Absent(_)));
+    match scene.lookup(&job, &frozen).await {
+        Found::Unknown(text) => assert!(text.contains("somebody else"), "{text}"),
+        other => panic!("it is where it should be, and nobody can say by whom: {other:?}"),
+    }
 }
 
 #[tokio::test]
@@ -365,4 +368,35 @@ async fn what_was_frozen_is_what_is_pushed_or_nothing() {
     let text = not_sent(scene.execute(&job, &frozen).await);
     assert!(text.contains("not the stated"), "{text}");
     assert_eq!(scene.moves(), 0);
+}
+
+#[tokio::test]
+async fn a_remote_that_hides_our_refs_is_never_said_to_have_done_nothing() {
+    let scene = GitScene::new();
+    let job = scene.deploy("v2");
+    let frozen = scene.prepare(&job).await;
+    git(&scene.remote(), &["config", "uploadpack.hideRefs", "refs/wilco"]);
+    assert!(matches!(scene.execute(&job, &frozen).await, Outcome::Unknown(_)));
+    assert_eq!((scene.live(), scene.moves()), (scene.commit("v2"), 1));
+    assert!(matches!(scene.lookup(&job, &frozen).await, Found::Unknown(_)));
+}
+
+#[tokio::test]
+async fn locks_that_a_killed_git_left_are_in_the_way_once() {
+    let scene = GitScene::new();
+    scene.prepare(&scene.deploy("v2")).await;
+    let lock = scene.temp.0.join("deploy/api-prod.git/refs/source/tags/v4.lock");
+    let file = std::fs::File::create(&lock).expect("made");
+    git(
+        &scene.source(),
+        &["commit", "--quiet", "--allow-empty", "-m", "v4"],
+    );
+    git(&scene.source(), &["tag", "v4"]);
+    // Young, it may be somebody's at work.
+    assert!(scene.adapter_resolve("v2").await.is_err());
+    assert!(lock.exists());
+    let hour_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3_600);
+    file.set_modified(hour_ago).expect("set");
+    assert!(scene.adapter_resolve("v2").await.is_err());
+    scene.deployed("v4").await;
 }
