@@ -4,6 +4,7 @@
 //! a folder of its own.
 
 mod client;
+mod counterparties;
 mod crash;
 mod demo;
 mod disk;

@@ -177,6 +177,19 @@ async fn a_wrong_configuration_is_named() {
              debtor_account = \"20-00-00/55779911\"\n",
             ["url", "loopback"],
         ),
+        (
+            "[adapters.mail]\ntransport = \"pigeon\"\n",
+            ["[adapters.mail]", "transport"],
+        ),
+        (
+            "[adapters.records]\ntimeout_s = 0\n",
+            ["[adapters.records]", "timeout_s"],
+        ),
+        (
+            "[adapters.deploy.targets.api]\nkind = \"folder\"\nservice = \"api\"\nenv = \"MOON\"\nfolder = \"f\"\n\
+             artefacts = \"a\"\n",
+            ["targets.api", "env"],
+        ),
     ] {
         let folder = Folder::new();
         std::fs::write(folder.path().join("wilcod.toml"), text).expect("written");

@@ -144,6 +144,19 @@ pub struct Adapters {
     pub sim: Option<SimConfig>,
 }
 
+impl Adapters {
+    fn is_empty(&self) -> bool {
+        let Adapters {
+            bank,
+            mail,
+            records,
+            deploy,
+            sim,
+        } = self;
+        bank.is_none() && mail.is_none() && records.is_none() && deploy.is_none() && sim.is_none()
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Config {
@@ -463,7 +476,7 @@ impl Config {
                 self.lab.today
             ));
         }
-        if self.adapters.bank.is_none() && self.adapters.sim.is_none() {
+        if self.adapters.is_empty() {
             rules.push("adapters: configure at least one, for example [adapters.bank]".to_owned());
         }
         rules
