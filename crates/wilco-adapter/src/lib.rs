@@ -6,6 +6,7 @@
 //!
 //! To add an adapter: implement [`Adapter`] in a crate of its own under `adapters/`, with `config.rs`, `wire.rs` (pure
 //! translation), `client.rs` (the only IO), `lib.rs`, `README.md` and `tests/`. Its first test is the kit (feature `kit`).
+//! `dial`, `tls` and `secret` are what clients share.
 
 pub mod dial;
 #[cfg(feature = "kit")]

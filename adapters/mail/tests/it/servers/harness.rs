@@ -121,7 +121,7 @@ impl Mail {
 
     /// Returns when Postfix has nothing left to do with what it has taken on.
     pub async fn quiet(&self) {
-        for _ in 0..PATIENCE {
+        for _ in 0..PATIENCE * 5 {
             if !["incoming", "active", "deferred"]
                 .iter()
                 .any(|part| self.holds(part))
