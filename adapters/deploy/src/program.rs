@@ -12,6 +12,9 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
+/// By how much we are faster than the program that would end it for us.
+const MOMENT: Duration = Duration::from_millis(50);
+
 /// What is run.
 pub(crate) struct Call<'a> {
     pub program: &'a str,
@@ -67,10 +70,9 @@ impl Drop for Group {
 pub(crate) async fn run(call: Call<'_>) -> Result<Ended, Failure> {
     let name = call.program.to_owned();
     let seconds = call.time.as_secs().max(1);
-    // A second more than we wait ourselves: `timeout` is there for the day on which we do not.
     let mut command = Command::new("timeout");
     command
-        .args(["--signal=KILL", &(seconds + 1).to_string(), call.program])
+        .args(["--signal=KILL", &seconds.to_string(), call.program])
         .args(&call.arguments)
         .env_clear()
         .env(
@@ -109,7 +111,8 @@ pub(crate) async fn run(call: Call<'_>) -> Result<Ended, Failure> {
         let status = child.wait().await?;
         Ok::<_, std::io::Error>((status, out, err))
     };
-    let ended = tokio::time::timeout(Duration::from_secs(seconds), talk).await;
+    // A moment less than `timeout` waits, which is there for the day on which we do not.
+    let ended = tokio::time::timeout(Duration::from_secs(seconds) - MOMENT, talk).await;
     let (status, out, err) = match ended {
         Err(_) => return Err(Failure::TimedOut(name, seconds)),
         Ok(Err(e)) => return Err(Failure::Pipes(name, e)),

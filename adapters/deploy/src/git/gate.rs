@@ -10,6 +10,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
@@ -182,7 +183,28 @@ fn open(_folder: PathBuf) -> std::io::Result<Gate> {
     Err(std::io::Error::other("git targets need Linux"))
 }
 
+/// How old the gate of a process that died is when it is thrown away: no push takes as long.
+const GATE_AGE: Duration = Duration::from_secs(24 * 3_600);
+
 fn make_pipes(folder: &Path) -> std::io::Result<()> {
+    for entry in folder
+        .parent()
+        .and_then(|f| std::fs::read_dir(f).ok())
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let age = entry
+            .metadata()
+            .and_then(|m| m.modified())
+            .ok()
+            .and_then(|at| at.elapsed().ok());
+        let old = age.is_some_and(|age| age > GATE_AGE);
+        if old && entry.file_name().to_string_lossy().starts_with("gate-") {
+            // Litter: another call may have been faster.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
     // Left by an earlier process that had our number.
     if folder.exists() {
         std::fs::remove_dir_all(folder)?;
