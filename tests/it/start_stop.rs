@@ -186,9 +186,9 @@ async fn a_wrong_configuration_is_named() {
             ["[adapters.records]", "timeout_s"],
         ),
         (
-            "[adapters.deploy.targets.api]\nkind = \"folder\"\nservice = \"api\"\nenv = \"MOON\"\nfolder = \"f\"\n\
-             artefacts = \"a\"\n",
-            ["targets.api", "env"],
+            "[adapters.deploy]\ntimeout_s = 0\n[adapters.deploy.targets.api]\nkind = \"folder\"\nservice = \"api\"\n\
+             env = \"PROD\"\nfolder = \"f\"\nartefacts = \"a\"\n",
+            ["[adapters.deploy]", "timeout_s"],
         ),
     ] {
         let folder = Folder::new();

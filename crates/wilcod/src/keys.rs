@@ -210,7 +210,7 @@ struct Default {
     says: &'static str,
 }
 
-const DEFAULTS: [Default; 5] = [
+const DEFAULTS: [Default; 6] = [
     Default {
         name: "scheduler",
         roles: &["sender"],
@@ -222,6 +222,12 @@ const DEFAULTS: [Default; 5] = [
         roles: &["sender"],
         speaks_for: &["release"],
         says: "hands off deployments",
+    },
+    Default {
+        name: "writer",
+        roles: &["sender"],
+        speaks_for: &["writer"],
+        says: "hands off mails",
     },
     Default {
         name: "approver",
@@ -423,7 +429,7 @@ mod tests {
         let text = std::fs::read_to_string(folder.path().join(KEYS_FILE)).expect("reads");
         let keys = parse_keys(&text).expect("parses");
         let names: Vec<&str> = keys.keys().map(String::as_str).collect();
-        assert_eq!(names, ["approver", "duty", "release", "scheduler", "viewer"]);
+        assert_eq!(names, ["approver", "duty", "release", "scheduler", "viewer", "writer"]);
         for principal in &first {
             assert!(principal.proved_by(&key_hash(keys[&principal.name].as_bytes())));
             assert!(!principal.proved_by(&key_hash(b"something else")));
