@@ -233,12 +233,18 @@ impl Adapter for Line {
         outcome
     }
 
-    async fn lookup(&self, act: ActId, frozen: &Frozen, first_sent_at: Timestamp) -> Found {
+    async fn lookup(
+        &self,
+        act: ActId,
+        frozen: &Frozen,
+        first_sent_at: Timestamp,
+        receipt: Option<&str>,
+    ) -> Found {
         self.gate.pass().await;
         if self.weather.lookup_fails() {
             self.world.script_lookup(LookupFault::NoAnswer);
         }
-        let mut found = self.adapter.lookup(act, frozen, first_sent_at).await;
+        let mut found = self.adapter.lookup(act, frozen, first_sent_at, receipt).await;
         let lag_s = self.weather.lag_s();
         let blind_to = |found: &Found| !matches!(found, Found::Unknown(_) | Found::Absent(_));
         if blind_to(&found) && (self.is_unseen(act, lag_s) || self.weather.looks_away()) {

@@ -280,12 +280,19 @@ impl Adapter for BankAdapter {
         outcome
     }
 
-    async fn lookup(&self, act: ActId, frozen: &Frozen, first_sent_at: Timestamp) -> Found {
+    async fn lookup(
+        &self,
+        act: ActId,
+        frozen: &Frozen,
+        first_sent_at: Timestamp,
+        receipt: Option<&str>,
+    ) -> Found {
         let reading = match self.reading(frozen) {
             Ok(reading) => reading,
             Err(text) => return Found::Unknown(text),
         };
-        if let Some(payment) = self.known(act) {
+        // The id it gave is never too old, unlike the key.
+        if let Some(payment) = self.known(act).or_else(|| receipt.map(str::to_owned)) {
             return self.payment(&payment, frozen, reading).await;
         }
         let consent = match self.consent(frozen).await {

@@ -224,7 +224,13 @@ impl Adapter for MailAdapter {
         }
     }
 
-    async fn lookup(&self, act: ActId, frozen: &Frozen, _first_sent_at: Timestamp) -> Found {
+    async fn lookup(
+        &self,
+        act: ActId,
+        frozen: &Frozen,
+        _first_sent_at: Timestamp,
+        _receipt: Option<&str>,
+    ) -> Found {
         let request = &frozen.request;
         match (&self.way, request.method.as_str()) {
             (Way::Maildir(maildir), DELIVER) if request.path == maildir.id() => {

@@ -262,7 +262,13 @@ impl Adapter for RecordsAdapter {
         }
     }
 
-    async fn lookup(&self, act: ActId, frozen: &Frozen, _first_sent_at: Timestamp) -> Found {
+    async fn lookup(
+        &self,
+        act: ActId,
+        frozen: &Frozen,
+        _first_sent_at: Timestamp,
+        _receipt: Option<&str>,
+    ) -> Found {
         let swap = match Swap::of(frozen) {
             Ok(swap) => swap,
             Err(text) => return Found::Unknown(text),

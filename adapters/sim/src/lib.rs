@@ -291,7 +291,13 @@ impl Adapter for SimAdapter {
         }
     }
 
-    async fn lookup(&self, act: ActId, _frozen: &Frozen, _first_sent_at: Timestamp) -> Found {
+    async fn lookup(
+        &self,
+        act: ActId,
+        _frozen: &Frozen,
+        _first_sent_at: Timestamp,
+        _receipt: Option<&str>,
+    ) -> Found {
         self.client.travel().await;
         if self.config.guarantee == SimGuarantee::Blind && !self.config.evidence_only {
             return Found::Unknown("a blind counterparty cannot be asked".to_owned());

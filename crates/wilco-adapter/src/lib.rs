@@ -40,8 +40,15 @@ pub trait Adapter: Send + Sync {
     /// the first byte. Returns when the call is over.
     async fn execute(&self, permit: Permit, frozen: &Frozen) -> Outcome;
 
-    /// What became of the act, by our reference or its natural key. Must not be able to cause the act.
-    async fn lookup(&self, act: ActId, frozen: &Frozen, first_sent_at: Timestamp) -> Found;
+    /// What became of the act, by our reference or its natural key; `receipt` is the counterparty's own id for it, where
+    /// it gave one. Must not be able to cause the act.
+    async fn lookup(
+        &self,
+        act: ActId,
+        frozen: &Frozen,
+        first_sent_at: Timestamp,
+        receipt: Option<&str>,
+    ) -> Found;
 
     /// Withdraws what `resolve` put in place, as well as it can.
     async fn release(&self, act: ActId, frozen: &Frozen);

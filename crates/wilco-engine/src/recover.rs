@@ -299,7 +299,12 @@ async fn ask(
     wilco_failpoint::reach!("recover.looking");
     engine.stats.lookups.fetch_add(1, Ordering::Relaxed);
     let asked_at = engine.keeper.now();
-    let found = slot.adapter.lookup(act.act_id, frozen, claim.claimed_at).await;
+    let receipt = match act.execution() {
+        Some(execution) => execution.progress.receipt.as_deref(),
+        None => act.closed().and_then(|closed| closed.receipt.as_deref()),
+    };
+    let asked = slot.adapter.lookup(act.act_id, frozen, claim.claimed_at, receipt);
+    let found = asked.await;
     slot.heard(match &found {
         Found::Unknown(text) => Some(text.clone()),
         _ => None,

@@ -125,7 +125,7 @@ async fn an_order_the_account_cannot_fund_is_rejected_and_says_so_later_too() {
         matches!(&outcome, Outcome::Rejected(text) if text.contains("Rejected")),
         "{outcome:?}"
     );
-    let found = scene.bank.lookup(job.act_id, &frozen, job.now).await;
+    let found = scene.bank.lookup(job.act_id, &frozen, job.now, None).await;
     assert!(matches!(found, wilco_adapter::Found::Rejected(_)), "{found:?}");
 }
 

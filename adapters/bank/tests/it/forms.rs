@@ -98,7 +98,7 @@ fn executed(found: Found) -> Report {
 }
 
 async fn look(scene: &Scene, job: &Job, frozen: &Frozen) -> Found {
-    scene.bank.lookup(job.act_id, frozen, job.now).await
+    scene.bank.lookup(job.act_id, frozen, job.now, None).await
 }
 
 #[tokio::test]

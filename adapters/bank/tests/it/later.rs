@@ -17,7 +17,10 @@ async fn seen(scene: &Scene, word: &str) -> (Found, String) {
     scene
         .post(&format!("/lab/settle/{payment}"), json!({ "status": word }))
         .await;
-    (scene.bank.lookup(job.act_id, &frozen, job.now).await, payment)
+    (
+        scene.bank.lookup(job.act_id, &frozen, job.now, None).await,
+        payment,
+    )
 }
 
 fn provisional(report: &Report) -> bool {
@@ -62,6 +65,26 @@ async fn done_begins_where_the_table_says() {
     }
 }
 
+/// Days later, after a restart, the key has long been forgotten; the id the bank gave has not.
+#[tokio::test]
+async fn a_payment_is_read_by_the_id_the_bank_gave_long_after_its_key_is_forgotten() {
+    let mut scene = Scene::new().await;
+    let job = pay();
+    let frozen = scene.prepare(&job).await;
+    scene.fault("domestic-payments", "reject-later", 1, 3_600.0).await;
+    let Outcome::Executed(report) = scene.execute(&job, &frozen).await else {
+        panic!("not executed")
+    };
+    scene.restart();
+    scene.days_pass(3).await;
+    let by_the_key = scene.bank.lookup(job.act_id, &frozen, job.now, None).await;
+    assert!(matches!(by_the_key, Found::Exists(_)), "{by_the_key:?}");
+    let receipt = report.receipt.as_deref();
+    let by_its_id = scene.bank.lookup(job.act_id, &frozen, job.now, receipt).await;
+    assert!(matches!(by_its_id, Found::Rejected(_)), "{by_its_id:?}");
+    assert_eq!(scene.orders().await.len(), 1);
+}
+
 /// The night this is for: the bank says that it is on its way, and an hour later that it is not.
 #[tokio::test]
 async fn a_payment_reported_as_done_can_be_rejected_later_and_looking_says_so() {
@@ -76,7 +99,7 @@ async fn a_payment_reported_as_done_can_be_rejected_later_and_looking_says_so() 
             ("4.0", Outcome::Accepted(report)) => assert_eq!(report.status, "RCVD"),
             other => panic!("{other:?}"),
         }
-        let found = scene.bank.lookup(job.act_id, &frozen, job.now).await;
+        let found = scene.bank.lookup(job.act_id, &frozen, job.now, None).await;
         assert!(
             matches!(&found, Found::Executed(report) if report.provisional),
             "{version}: {found:?}"
@@ -85,7 +108,7 @@ async fn a_payment_reported_as_done_can_be_rejected_later_and_looking_says_so() 
 
         scene.post("/lab/clock", json!({ "advance_s": 3_601 })).await;
         for _ in 0..3 {
-            let found = scene.bank.lookup(job.act_id, &frozen, job.now).await;
+            let found = scene.bank.lookup(job.act_id, &frozen, job.now, None).await;
             assert!(matches!(found, Found::Rejected(_)), "{version}: {found:?}");
         }
         assert_eq!(
@@ -120,7 +143,7 @@ async fn a_scheduled_order_is_done_while_it_stands_and_rejected_when_it_comes_to
             scene
                 .post(&format!("/lab/settle/{payment}"), json!({ "status": end }))
                 .await;
-            let found = scene.bank.lookup(job.act_id, &frozen, job.now).await;
+            let found = scene.bank.lookup(job.act_id, &frozen, job.now, None).await;
             assert!(
                 matches!(&found, Found::Rejected(text) if text.contains(end)),
                 "{version} {end}: {found:?}"

@@ -15,7 +15,7 @@ async fn looking_never_pays() {
     let job = pay();
     let frozen = scene.prepare(&job).await;
     for _ in 0..20 {
-        let found = scene.bank.lookup(job.act_id, &frozen, job.now).await;
+        let found = scene.bank.lookup(job.act_id, &frozen, job.now, None).await;
         assert!(
             matches!(&found, Found::Absent(text) if text.contains("Authorised")),
             "{found:?}"
@@ -25,7 +25,7 @@ async fn looking_never_pays() {
     scene.execute(&job, &frozen).await;
     for _ in 0..20 {
         assert!(is_executed(
-            &scene.bank.lookup(job.act_id, &frozen, job.now).await
+            &scene.bank.lookup(job.act_id, &frozen, job.now, None).await
         ));
     }
     assert_eq!(scene.payments().await.len(), 1);
@@ -41,7 +41,7 @@ async fn an_order_whose_answer_was_lost_is_found_as_it_was_executed() {
         let outcome = scene.execute(&job, &frozen).await;
         assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome:?}");
         scene.restart();
-        let found = scene.bank.lookup(job.act_id, &frozen, job.now).await;
+        let found = scene.bank.lookup(job.act_id, &frozen, job.now, None).await;
         let Found::Executed(report) = &found else {
             panic!("{fault}: {found:?}")
         };
@@ -63,7 +63,7 @@ async fn a_late_order_is_absent_until_it_lands() {
     scene.fault("domestic-payments", "late", 1, 1.0).await;
     let outcome = scene.execute(&job, &frozen).await;
     assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome:?}");
-    let found = scene.bank.lookup(job.act_id, &frozen, job.now).await;
+    let found = scene.bank.lookup(job.act_id, &frozen, job.now, None).await;
     assert!(
         matches!(found, Found::Absent(_)),
         "one absence proves nothing yet: {found:?}"
@@ -72,7 +72,7 @@ async fn a_late_order_is_absent_until_it_lands() {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     assert!(is_executed(
-        &scene.bank.lookup(job.act_id, &frozen, job.now).await
+        &scene.bank.lookup(job.act_id, &frozen, job.now, None).await
     ));
 }
 
@@ -89,14 +89,14 @@ async fn a_lagging_read_shows_what_it_shows_and_then_the_truth() {
         .fault("domestic-payments", "not-found-then-found", 2, 0.0)
         .await;
     for _ in 0..2 {
-        let found = scene.bank.lookup(job.act_id, &frozen, job.now).await;
+        let found = scene.bank.lookup(job.act_id, &frozen, job.now, None).await;
         assert!(
             matches!(found, Found::Absent(_)),
             "the consent still shows as unused: {found:?}"
         );
     }
     assert!(is_executed(
-        &scene.bank.lookup(job.act_id, &frozen, job.now).await
+        &scene.bank.lookup(job.act_id, &frozen, job.now, None).await
     ));
 }
 
@@ -108,7 +108,7 @@ async fn a_consent_or_payment_the_bank_does_not_see_is_no_absence() {
     scene
         .fault("domestic-payment-consents", "not-found-then-found", 1, 0.0)
         .await;
-    let found = scene.bank.lookup(job.act_id, &frozen, job.now).await;
+    let found = scene.bank.lookup(job.act_id, &frozen, job.now, None).await;
     assert!(
         matches!(&found, Found::Unknown(text) if text.contains("400")),
         "{found:?}"
@@ -118,13 +118,13 @@ async fn a_consent_or_payment_the_bank_does_not_see_is_no_absence() {
     scene
         .fault("domestic-payments", "not-found-then-found", 1, 0.0)
         .await;
-    let found = scene.bank.lookup(job.act_id, &frozen, job.now).await;
+    let found = scene.bank.lookup(job.act_id, &frozen, job.now, None).await;
     assert!(
         matches!(&found, Found::Unknown(text) if text.contains("400")),
         "{found:?}"
     );
     assert!(is_executed(
-        &scene.bank.lookup(job.act_id, &frozen, job.now).await
+        &scene.bank.lookup(job.act_id, &frozen, job.now, None).await
     ));
 }
 
@@ -141,12 +141,12 @@ async fn a_payment_not_finished_is_accepted_until_the_bank_says_otherwise() {
         assert_eq!(report.status, "Pending");
         let payment = report.receipt.clone().unwrap_or_default();
         assert!(matches!(
-            scene.bank.lookup(job.act_id, &frozen, job.now).await,
+            scene.bank.lookup(job.act_id, &frozen, job.now, None).await,
             Found::Accepted(_)
         ));
         // After a restart the id is not at hand: one replay of the order finds it again, and from then on it is read.
         scene.restart();
-        let found = scene.bank.lookup(job.act_id, &frozen, job.now).await;
+        let found = scene.bank.lookup(job.act_id, &frozen, job.now, None).await;
         assert!(
             matches!(&found, Found::Accepted(again) if again == &report),
             "{found:?}"
@@ -156,7 +156,7 @@ async fn a_payment_not_finished_is_accepted_until_the_bank_says_otherwise() {
             .await;
         // Read, not replayed: this works long after the key's end.
         scene.clock.pass(30 * 3_600);
-        let found = scene.bank.lookup(job.act_id, &frozen, job.now).await;
+        let found = scene.bank.lookup(job.act_id, &frozen, job.now, None).await;
         assert_eq!(is_executed(&found), executed, "{found:?}");
         assert_eq!(matches!(found, Found::Rejected(_)), !executed, "{found:?}");
         assert_eq!(scene.payments().await.len(), 1);
@@ -175,13 +175,13 @@ async fn past_the_keys_window_a_used_consent_stays_in_doubt_and_nothing_is_sent(
     scene.restart();
     scene.clock.pass(24 * 3_600 - 601);
     assert!(is_executed(
-        &scene.bank.lookup(job.act_id, &frozen, job.now).await
+        &scene.bank.lookup(job.act_id, &frozen, job.now, None).await
     ));
     scene.restart();
     scene.clock.pass(1);
     let armed = ("domestic-payments", "drop-before");
     scene.fault(armed.0, armed.1, 1, 0.0).await;
-    let found = scene.bank.lookup(job.act_id, &frozen, job.now).await;
+    let found = scene.bank.lookup(job.act_id, &frozen, job.now, None).await;
     assert!(
         matches!(&found, Found::Exists(text) if text.contains("an order exists")),
         "{found:?}"
@@ -201,7 +201,7 @@ async fn a_consent_the_account_holder_refused_is_certain() {
     let job = pay();
     let frozen = scene.prepare(&job).await;
     assert!(matches!(
-        scene.bank.lookup(job.act_id, &frozen, job.now).await,
+        scene.bank.lookup(job.act_id, &frozen, job.now, None).await,
         Found::Absent(_)
     ));
     let outcome = scene.execute(&job, &frozen).await;
@@ -213,7 +213,7 @@ async fn a_consent_the_account_holder_refused_is_certain() {
     scene
         .post(&format!("/lab/consents/{consent}/reject"), json!({}))
         .await;
-    let found = scene.bank.lookup(job.act_id, &frozen, job.now).await;
+    let found = scene.bank.lookup(job.act_id, &frozen, job.now, None).await;
     assert!(matches!(found, Found::Rejected(_)), "{found:?}");
     scene.bank.release(job.act_id, &frozen).await;
     assert!(scene.payments().await.is_empty());
@@ -226,6 +226,6 @@ async fn a_bank_that_is_away_is_unknown() {
     let frozen = scene.prepare(&job).await;
     let Scene { lab, bank, .. } = scene;
     lab.stop().await;
-    let found = bank.lookup(job.act_id, &frozen, job.now).await;
+    let found = bank.lookup(job.act_id, &frozen, job.now, None).await;
     assert!(matches!(found, Found::Unknown(_)), "{found:?}");
 }

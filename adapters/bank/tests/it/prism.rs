@@ -117,7 +117,7 @@ async fn behind_prism() -> (Scene, Prism) {
 }
 
 async fn look(scene: &Scene, job: &Job, frozen: &wilco_core::Frozen) -> Found {
-    scene.bank.lookup(job.act_id, frozen, job.now).await
+    scene.bank.lookup(job.act_id, frozen, job.now, None).await
 }
 
 #[tokio::test]

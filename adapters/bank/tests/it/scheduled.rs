@@ -57,7 +57,7 @@ async fn it_is_paid_on_its_day_and_once() {
         assert_eq!(scene.balance(MARLOW).await, None, "not before its day");
         scene.days_pass(4).await;
         assert_eq!(scene.balance(MARLOW).await.as_deref(), Some("5400.00"));
-        let found = scene.bank.lookup(job.act_id, &frozen, job.now).await;
+        let found = scene.bank.lookup(job.act_id, &frozen, job.now, None).await;
         let Found::Executed(report) = found else {
             panic!("{found:?}")
         };

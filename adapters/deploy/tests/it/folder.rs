@@ -395,7 +395,7 @@ async fn another_daemon_on_the_same_folder_finds_and_does_not_repeat() {
     let scene = FolderScene::new();
     let (job, frozen) = scene.deployed("v1").await;
     let other = FolderScene::beside(&scene);
-    found(other.lookup(job.act_id, &frozen, job.now).await);
+    found(other.lookup(job.act_id, &frozen, job.now, None).await);
     executed(
         other
             .execute(permit(&job, &frozen, scene.clock.clone()), &frozen)

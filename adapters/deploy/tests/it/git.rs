@@ -87,7 +87,7 @@ async fn another_daemon_carries_out_what_this_one_prepared() {
     found(
         scene
             .elsewhere("third-work")
-            .lookup(job.act_id, &frozen, job.now)
+            .lookup(job.act_id, &frozen, job.now, None)
             .await,
     );
 }
@@ -301,7 +301,7 @@ async fn a_target_that_was_configured_anew_is_not_mistaken_for_the_stated_one() 
         .await;
     assert!(matches!(outcome, Outcome::NotSent(_)), "{outcome:?}");
     assert!(matches!(
-        other.lookup(job.act_id, &frozen, job.now).await,
+        other.lookup(job.act_id, &frozen, job.now, None).await,
         Found::Unknown(_)
     ));
 }

@@ -175,7 +175,7 @@ impl GitScene {
     }
 
     pub async fn lookup(&self, job: &Job, frozen: &Frozen) -> Found {
-        self.adapter.lookup(job.act_id, frozen, job.now).await
+        self.adapter.lookup(job.act_id, frozen, job.now, None).await
     }
 
     pub async fn adapter_resolve(&self, ver: &str) -> Result<Resolved, ResolveError> {
@@ -368,7 +368,7 @@ impl FolderScene {
     }
 
     pub async fn lookup(&self, job: &Job, frozen: &Frozen) -> Found {
-        self.adapter.lookup(job.act_id, frozen, job.now).await
+        self.adapter.lookup(job.act_id, frozen, job.now, None).await
     }
 
     pub async fn deployed(&self, ver: &str) -> (Job, Frozen) {

@@ -87,7 +87,7 @@ async fn looked_up_as(answers: Answers, archived: impl Fn(&str) -> String) -> (F
     assert_eq!(frozen.contract.guarantee(), Guarantee::Blind);
     scene.execute(&job, &frozen).await;
     *id.lock().expect("an id") = archived(&frozen.request.key);
-    let found = scene.mail.lookup(job.act_id, &frozen, start()).await;
+    let found = scene.mail.lookup(job.act_id, &frozen, start(), None).await;
     assert_eq!(server.record().taken.len(), 1, "a look sends nothing");
     let told = told.lock().expect("a record").clone();
     (found, told)

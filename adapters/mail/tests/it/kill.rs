@@ -94,7 +94,10 @@ async fn killed_at_any_instant_a_delivery_is_whole_or_nothing() {
             }
             let job = act(n);
             let frozen = scene.prepare(&job).await;
-            match (scene.mail.lookup(job.act_id, &frozen, start()).await, lying(&job)) {
+            match (
+                scene.mail.lookup(job.act_id, &frozen, start(), None).await,
+                lying(&job),
+            ) {
                 (Found::Executed(_), 1) => {
                     let text = fs::read_to_string(config.path.join(format!("new/{}.wilco", job.act_id)));
                     assert_eq!(text.expect("mail"), frozen.request.body, "the whole of it");

@@ -81,7 +81,7 @@ async fn a_reader_who_moves_or_deletes_the_mail_brings_no_second_one() {
     assert_eq!(mail(&scene), 1);
     fs::remove_file(&read).expect("deleted");
     assert!(matches!(scene.execute(&job, &frozen).await, Outcome::Executed(_)));
-    let found = scene.mail.lookup(job.act_id, &frozen, start()).await;
+    let found = scene.mail.lookup(job.act_id, &frozen, start(), None).await;
     assert!(matches!(found, Found::Executed(_)), "it was delivered: {found:?}");
     assert_eq!(mail(&scene), 0, "and the reader's wish stands");
 }
@@ -110,7 +110,7 @@ async fn many_at_once_bring_one_mail() {
             );
         }
         assert_eq!(mail(&scene) - before, 1);
-        let found = scene.mail.lookup(job.act_id, &frozen, start()).await;
+        let found = scene.mail.lookup(job.act_id, &frozen, start(), None).await;
         assert!(matches!(found, Found::Executed(_)), "{found:?}");
     }
     assert!(files(&scene, "wilco/stage").is_empty());
@@ -135,7 +135,7 @@ async fn what_was_written_and_not_moved_is_not_mail_and_can_still_become_one() {
         ),
         (1, 1)
     );
-    let found = scene.mail.lookup(job.act_id, &frozen, start()).await;
+    let found = scene.mail.lookup(job.act_id, &frozen, start(), None).await;
     assert!(matches!(found, Found::Absent(_)), "{found:?}");
     // Whoever may still send, sends that.
     scene.clock.pass(-3_600);
@@ -149,7 +149,7 @@ async fn an_act_nobody_delivered_is_absent() {
     let scene = Scene::maildir();
     let job = remittance();
     let frozen = scene.prepare(&job).await;
-    let found = scene.mail.lookup(job.act_id, &frozen, start()).await;
+    let found = scene.mail.lookup(job.act_id, &frozen, start(), None).await;
     assert!(matches!(found, Found::Absent(_)), "{found:?}");
 }
 
@@ -161,14 +161,14 @@ async fn a_folder_that_is_gone_or_another_proves_nothing() {
     scene.execute(&job, &frozen).await;
     let moved = scene.folder.0.join("elsewhere");
     fs::rename(&scene.config.path, &moved).expect("moved");
-    let found = scene.mail.lookup(job.act_id, &frozen, start()).await;
+    let found = scene.mail.lookup(job.act_id, &frozen, start(), None).await;
     assert!(matches!(found, Found::Unknown(_)), "gone: {found:?}");
     assert!(scene.mail.health().await.is_err());
     assert!(matches!(scene.execute(&job, &frozen).await, Outcome::NotSent(_)));
 
     // A daemon that starts makes a new one; the old act is not looked up in it, and not sent into it.
     scene.restart();
-    let found = scene.mail.lookup(job.act_id, &frozen, start()).await;
+    let found = scene.mail.lookup(job.act_id, &frozen, start(), None).await;
     assert!(matches!(found, Found::Unknown(_)), "another: {found:?}");
     assert!(matches!(scene.execute(&job, &frozen).await, Outcome::NotSent(_)));
     assert_eq!(mail(&scene), 0);
@@ -176,7 +176,7 @@ async fn a_folder_that_is_gone_or_another_proves_nothing() {
     fs::remove_dir_all(&scene.config.path).expect("removed");
     fs::rename(&moved, &scene.config.path).expect("moved back");
     scene.restart();
-    let found = scene.mail.lookup(job.act_id, &frozen, start()).await;
+    let found = scene.mail.lookup(job.act_id, &frozen, start(), None).await;
     assert!(matches!(found, Found::Executed(_)), "back again: {found:?}");
 }
 
@@ -188,7 +188,7 @@ async fn a_message_that_is_not_the_stated_one_is_named() {
     scene.execute(&job, &frozen).await;
     let new = files(&scene, "new").remove(0);
     fs::write(&new, "To: somebody@else.example\r\n\r\nhello").expect("written");
-    let found = scene.mail.lookup(job.act_id, &frozen, start()).await;
+    let found = scene.mail.lookup(job.act_id, &frozen, start(), None).await;
     assert!(matches!(found, Found::Exists(_)), "{found:?}");
 }
 

@@ -43,13 +43,13 @@ fn scene_at(mail: &Mail, port: u16, more: &str) -> Scene {
 
 /// Looks until the archive has it: the queue takes a moment.
 async fn found(scene: &Scene, job: &Job, frozen: &Frozen) -> Found {
-    let mut found = scene.mail.lookup(job.act_id, frozen, start()).await;
+    let mut found = scene.mail.lookup(job.act_id, frozen, start(), None).await;
     for _ in 0..200 {
         if !matches!(found, Found::Absent(_)) {
             break;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
-        found = scene.mail.lookup(job.act_id, frozen, start()).await;
+        found = scene.mail.lookup(job.act_id, frozen, start(), None).await;
     }
     found
 }
@@ -65,7 +65,7 @@ async fn postfix_gets_exactly_what_was_stated_and_the_archive_proves_it() {
         ".%0A..%0AGr%C3%BC%C3%9Fe_=_%E2%82%AC%0A%0AFrom_here",
     );
     let frozen = scene.prepare(&job).await;
-    let before = scene.mail.lookup(job.act_id, &frozen, start()).await;
+    let before = scene.mail.lookup(job.act_id, &frozen, start(), None).await;
     assert!(matches!(before, Found::Absent(_)), "{before:?}");
     let outcome = scene.execute(&job, &frozen).await;
     let Outcome::Executed(report) = outcome else {
@@ -183,7 +183,7 @@ async fn taken_and_then_the_line_drops_is_settled_by_the_archive() {
         mail.log()
     );
     mail.mailbox("archive@acme.example", 2).await;
-    let again = scene.mail.lookup(job.act_id, &frozen, start()).await;
+    let again = scene.mail.lookup(job.act_id, &frozen, start(), None).await;
     assert!(
         matches!(&again, Found::Executed(r) if r.status.contains("2 times")),
         "{again:?}"

@@ -349,7 +349,7 @@ async fn without_an_archive_nothing_can_be_looked_up_and_the_contract_says_so() 
     assert_eq!(frozen.contract.lookup, LookupBy::None);
     assert_eq!(frozen.contract.guarantee(), Guarantee::Blind);
     assert!(matches!(scene.execute(&job, &frozen).await, Outcome::Unknown(_)));
-    let Found::Unknown(text) = scene.mail.lookup(job.act_id, &frozen, start()).await else {
+    let Found::Unknown(text) = scene.mail.lookup(job.act_id, &frozen, start(), None).await else {
         panic!("nothing to look in");
     };
     assert!(
@@ -366,7 +366,7 @@ async fn an_act_stated_for_a_maildir_is_not_sent_by_smtp() {
     let server = Server::start(Script::new()).await;
     let scene = Scene::smtp(server.port, "");
     assert!(matches!(scene.execute(&job, &frozen).await, Outcome::NotSent(_)));
-    let found = scene.mail.lookup(job.act_id, &frozen, start()).await;
+    let found = scene.mail.lookup(job.act_id, &frozen, start(), None).await;
     assert!(matches!(found, Found::Unknown(_)), "{found:?}");
     assert!(server.record().commands.is_empty());
 }

@@ -143,7 +143,7 @@ impl House {
     }
 
     pub async fn lookup(&self, job: &Job, frozen: &Frozen) -> Found {
-        self.adapter().lookup(job.act_id, frozen, job.now).await
+        self.adapter().lookup(job.act_id, frozen, job.now, None).await
     }
 
     pub fn undo_of(&self, job: &Job, frozen: &Frozen, report: &Report) -> Job {

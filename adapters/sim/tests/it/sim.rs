@@ -182,7 +182,7 @@ async fn each_fault_does_what_its_name_says() {
         };
         assert_eq!(heard, hears, "{fault:?}");
         assert_eq!(scene.world.effects_of(job.act_id), effects, "{fault:?}");
-        let seen = match scene.adapter.lookup(job.act_id, &frozen, job.now).await {
+        let seen = match scene.adapter.lookup(job.act_id, &frozen, job.now, None).await {
             Found::Executed(_) => Sees::Executed,
             Found::Accepted(_) => Sees::Accepted,
             Found::Absent(_) => Sees::Absent,
@@ -202,12 +202,12 @@ async fn what_is_late_lands_when_its_time_has_come_whoever_asks() {
     assert_eq!(scene.world.next_event_at(), Some(job.now.plus_seconds(30)));
     scene.pass(29);
     assert!(matches!(
-        scene.adapter.lookup(job.act_id, &frozen, job.now).await,
+        scene.adapter.lookup(job.act_id, &frozen, job.now, None).await,
         Found::Absent(_)
     ));
     scene.pass(1);
     assert!(matches!(
-        scene.adapter.lookup(job.act_id, &frozen, job.now).await,
+        scene.adapter.lookup(job.act_id, &frozen, job.now, None).await,
         Found::Executed(_)
     ));
     assert_eq!(scene.world.orders()[0].landed_at, job.now.plus_seconds(30));
@@ -227,7 +227,7 @@ async fn what_was_taken_on_ends_one_way_or_the_other() {
         scene.execute(&job, &frozen).await;
         assert_eq!(scene.world.balance_of(MARLOW), 0, "not before it is finished");
         scene.pass(30);
-        let found = scene.adapter.lookup(job.act_id, &frozen, job.now).await;
+        let found = scene.adapter.lookup(job.act_id, &frozen, job.now, None).await;
         assert_eq!(matches!(found, Found::Executed(_)), balance > 0, "{found:?}");
         assert_eq!(matches!(found, Found::Rejected(_)), balance == 0, "{found:?}");
         assert_eq!(scene.world.balance_of(MARLOW), balance);
@@ -309,7 +309,7 @@ async fn blind_cannot_be_asked_unless_it_keeps_an_archive() {
         let frozen = scene.prepare(&job).await;
         scene.world.script(Fault::LostAfter);
         scene.execute(&job, &frozen).await;
-        let found = scene.adapter.lookup(job.act_id, &frozen, job.now).await;
+        let found = scene.adapter.lookup(job.act_id, &frozen, job.now, None).await;
         assert_eq!(matches!(found, Found::Executed(_)), evidence_only, "{found:?}");
     }
 }
@@ -388,7 +388,7 @@ async fn an_undo_reverses_what_was_executed_once() {
     assert!(matches!(outcome, Outcome::Rejected(_)), "{outcome:?}");
     let found = scene
         .adapter
-        .lookup(second.act_id, &frozen_second, second.now)
+        .lookup(second.act_id, &frozen_second, second.now, None)
         .await;
     assert!(matches!(found, Found::Rejected(_)), "{found:?}");
     assert_eq!(scene.world.balance_of(MARLOW), 0);
@@ -504,15 +504,15 @@ async fn it_fails_to_resolve_and_to_answer_as_told() {
     scene.world.script_lookup(LookupFault::NoAnswer);
     scene.world.script_lookup(LookupFault::NotFound);
     assert!(matches!(
-        scene.adapter.lookup(job.act_id, &frozen, job.now).await,
+        scene.adapter.lookup(job.act_id, &frozen, job.now, None).await,
         Found::Unknown(_)
     ));
     assert!(matches!(
-        scene.adapter.lookup(job.act_id, &frozen, job.now).await,
+        scene.adapter.lookup(job.act_id, &frozen, job.now, None).await,
         Found::Absent(_)
     ));
     assert!(matches!(
-        scene.adapter.lookup(job.act_id, &frozen, job.now).await,
+        scene.adapter.lookup(job.act_id, &frozen, job.now, None).await,
         Found::Executed(_)
     ));
 

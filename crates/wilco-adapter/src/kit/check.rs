@@ -87,7 +87,7 @@ async fn not_there(
     frozen: &Frozen,
     patience: Duration,
 ) -> Result<(), Stop> {
-    let asked = adapter.lookup(job.act_id, frozen, job.now);
+    let asked = adapter.lookup(job.act_id, frozen, job.now, None);
     let found = patiently("lookup", patience, asked).await?;
     judge::found(&found, &[], &[], &frozen.contract, false)?;
     match found {

@@ -114,7 +114,7 @@ impl<'a> Trial<'a> {
     /// Looks it up.
     pub async fn lookup(&self, act: &Prepared) -> Result<Found, Stop> {
         let adapter: Arc<dyn Adapter> = self.bench.adapter().await;
-        let asked = adapter.lookup(act.job.act_id, &act.frozen, act.first_sent_at);
+        let asked = adapter.lookup(act.job.act_id, &act.frozen, act.first_sent_at, None);
         self.patiently("lookup", asked).await
     }
 

@@ -304,7 +304,13 @@ impl Adapter for TillAdapter {
         self.outcome(heard, frozen)
     }
 
-    async fn lookup(&self, act: ActId, frozen: &Frozen, first_sent_at: Timestamp) -> Found {
+    async fn lookup(
+        &self,
+        act: ActId,
+        frozen: &Frozen,
+        first_sent_at: Timestamp,
+        _receipt: Option<&str>,
+    ) -> Found {
         let age_s = self.clock.now().seconds_since(first_sent_at);
         if self.lie == Lie::DeniesWhatIsOld && age_s > 86_400 {
             return Found::Absent("the key is too old".to_owned());

@@ -28,6 +28,7 @@ pub(super) fn first(contract: &Contract, pace: Pace, now: Timestamp) -> Audit {
 #[must_use]
 pub fn audited(act: &Act, news: &News, contract: &Contract, now: Timestamp) -> Option<Change> {
     let mut next = act.clone();
+    let done = matches!(next.stage, Stage::Done(_));
     let (closed, answered, most) = match &mut next.stage {
         Stage::Failed(closed) => (closed, matches!(news, News::LookupAbsent { .. }), MOST_AUDITS),
         // As long as it is not final, however often it was looked at.
@@ -51,6 +52,13 @@ pub fn audited(act: &Act, news: &News, contract: &Contract, now: Timestamp) -> O
         .saturating_mul(1 << looks.min(16))
         .min(LONGEST_AUDIT_PAUSE_S);
     let given_up = now >= closed.closed_at.plus_seconds(LONGEST_AUDIT_S);
+    if let (true, News::LookupExists(text)) = (done, news) {
+        let note =
+            format!("asked again, the counterparty has it, and how it stands is for a person to ask: {text}");
+        if !closed.notes.contains(&note) {
+            closed.notes.push(note);
+        }
+    }
     if given_up && settled.is_none() && matches!(news, News::Executed(_)) {
         closed
             .notes

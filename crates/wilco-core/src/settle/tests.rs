@@ -1074,13 +1074,22 @@ fn what_may_still_be_rejected_is_done_and_looked_at_until_it_is_final() {
     assert_eq!(act.state(), State::Done);
     let line = act.closed().expect("closed").line.clone();
     // As long as it is not final; a look that nobody answers changes nothing.
-    for news in [provisional(), unanswered(), nothing(at(30)), provisional()] {
+    let blocked = News::LookupExists("blocked".into());
+    for news in [
+        provisional(),
+        unanswered(),
+        blocked,
+        nothing(at(30)),
+        provisional(),
+    ] {
         let due = act.due_at().expect("looked at again");
         assert!(!contradicts(&act, &news, &mine()));
         act = audited(&act, &news, &a_contract(), due).expect("under audit").act;
         assert!(act.due_at().is_some_and(|next| next > due));
     }
     let due = act.due_at().expect("looked at again");
+    let notes = &act.closed().expect("closed").notes;
+    assert!(notes.iter().any(|n| n.ends_with("blocked")), "{notes:?}");
     let change = audited(&act, &News::Executed(shown()), &a_contract(), due).expect("under audit");
     assert_eq!(change.act.due_at(), None);
     assert_eq!(change.entries.len(), 1, "the journal says that it is final");

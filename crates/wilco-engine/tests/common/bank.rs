@@ -97,6 +97,8 @@ pub struct Bank {
     pub looked: Shared<ActId>,
     /// Lookups that were asked.
     pub asked: AtomicU32,
+    /// The receipt the last lookup was asked with.
+    pub asked_with: Mutex<Option<String>>,
     pub released: Shared<(ActId, Option<String>)>,
     pub resolved: AtomicU32,
     /// Calls of `execute` that are under way.
@@ -159,6 +161,7 @@ impl Bank {
             silent: AtomicBool::new(false),
             looked: Mutex::default(),
             asked: AtomicU32::new(0),
+            asked_with: Mutex::default(),
             released: Mutex::default(),
             resolved: AtomicU32::new(0),
             under_way: AtomicU32::new(0),
@@ -385,7 +388,8 @@ impl Adapter for Bank {
         }
     }
 
-    async fn lookup(&self, act: ActId, _: &Frozen, _: Timestamp) -> Found {
+    async fn lookup(&self, act: ActId, _: &Frozen, _: Timestamp, receipt: Option<&str>) -> Found {
+        *locked(&self.asked_with) = receipt.map(str::to_owned);
         self.asked.fetch_add(1, Ordering::SeqCst);
         if *locked(&self.lookups_gated)
             && let Ok(pass) = self.lookup_gate.acquire().await

@@ -108,6 +108,11 @@ async fn what_is_rejected_after_it_was_done_calls_people_and_stays_in_the_record
     }
     let act = house.act(id).await;
     let closed = act.closed().expect("closed");
+    let asked_with = locked(&house.bank().asked_with).clone();
+    assert_eq!(
+        asked_with, closed.receipt,
+        "it is asked for by the id it was given"
+    );
     assert_eq!(act.state(), State::Done);
     assert_eq!(closed.line, done.reply, "the line stands");
     assert_eq!(closed.verdict, Some(Verdict::Contradicted));

@@ -109,7 +109,7 @@ async fn while_down(
         ));
     }
     let found = trial
-        .patiently("lookup", adapter.lookup(id, frozen, act.first_sent_at))
+        .patiently("lookup", adapter.lookup(id, frozen, act.first_sent_at, None))
         .await?;
     if !matches!(found, Found::Unknown(_)) {
         return failed(format!(
