@@ -34,6 +34,8 @@ pub(crate) struct Asked {
     apref: Option<String>,
     /// How the sender calls what runs now, where it says so.
     pub calls_it: Option<String>,
+    /// How it calls what ran before and will run again, where it says so.
+    pub calls_next: Option<String>,
 }
 
 /// Which of the two a value came with.
@@ -95,6 +97,11 @@ impl Asked {
             Form::Deploy => job.slot("prev").map(str::to_owned),
             Form::Rollback => None,
         };
+        let calls_next = match &want {
+            Want::Version(_) => None,
+            Want::Before => job.slot("prev").map(str::to_owned),
+            Want::Undo(_) => job.slot("ver").map(str::to_owned),
+        };
         Ok(Asked {
             want,
             form,
@@ -104,6 +111,7 @@ impl Asked {
             win_from,
             apref,
             calls_it,
+            calls_next,
         })
     }
 

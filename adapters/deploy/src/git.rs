@@ -30,6 +30,8 @@ use crate::plan::{Plan, Seen, clean};
 use parse::Ref;
 
 pub(crate) use parse::plan_in;
+#[cfg(test)]
+pub(crate) use parse::record_of;
 
 /// The word for what is frozen for such a target.
 pub(crate) const METHOD: &str = "push";

@@ -141,3 +141,70 @@ pub(crate) fn clean(text: &str, longest: usize) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn a_plan() -> Plan {
+        Plan {
+            act: "01a0fbd7828070008000087800000024".parse().expect("an act id"),
+            ask: "DEPLOY".to_owned(),
+            form: Form::Deploy,
+            item: "svc:api".to_owned(),
+            env: "PROD".to_owned(),
+            target: "api-prod".to_owned(),
+            place: "https://git.example/api.git refs/heads/prod".to_owned(),
+            ver: "v2.4.1".to_owned(),
+            to: "b736fa0e6105c494d8cf62b2fd9fad2c86b46500".to_owned(),
+            prev: "v2.4.0".to_owned(),
+            from: "7b563de798781e4d8f95376fe3d14a69203f1c96".to_owned(),
+            opens: Timestamp(1_790_928_000_000_000),
+            closes: Timestamp(1_790_942_400_000_000),
+            tag: true,
+            push_option: true,
+            release: String::new(),
+            tree: String::new(),
+        }
+    }
+
+    /// What lies at remotes and in stores is read for as long as acts are open, by this version and the next.
+    #[test]
+    fn records_are_written_as_they_always_were() {
+        let golden = include_str!("../tests/golden/record.tag");
+        assert_eq!(crate::git::record_of(&a_plan(), 1_790_928_000), golden);
+        assert_eq!(crate::git::plan_in(golden), Ok(a_plan()));
+        let golden = include_str!("../tests/golden/record.json");
+        let plan = Plan {
+            place: "/srv/api".to_owned(),
+            to: "sha256:8aaa1757bf74a159d91412ab96a350cf1a8eeb1b3fc56117991094372818eca4".to_owned(),
+            from: "acts/01a0fbd7828070008000087800000023".to_owned(),
+            tag: false,
+            push_option: false,
+            release: "v2.4.1-8aaa1757bf74".to_owned(),
+            tree: "b103c5cb0c4d240e756f4eaed7a5ae98bfc722f86b953e3b8e612b6ad6b17922".to_owned(),
+            ..a_plan()
+        };
+        assert_eq!(plan.to_json(), golden.trim_end());
+        assert_eq!(Plan::from_json(golden.trim_end()), Ok(plan));
+    }
+
+    #[test]
+    fn a_record_that_others_bent_is_none() {
+        let good = a_plan().to_json();
+        for (from, to) in [
+            ("\"v2.4.1\"", "\"v2 out=OK\""),
+            ("\"v2.4.0\"", "\"../v2\""),
+            ("\"tag\"", "\"colour\""),
+            ("\"act\":\"01a0", "\"act\":\"xxxx"),
+        ] {
+            assert!(Plan::from_json(&good.replace(from, to)).is_err(), "{to}");
+        }
+        assert!(Plan::from_json(&format!("{good}{}", " ".repeat(RECORD_MAX))).is_err());
+        let other = crate::git::record_of(&a_plan(), 0).replace("object b7", "object b8");
+        assert!(
+            crate::git::plan_in(&other).is_err(),
+            "it is about another commit than it says"
+        );
+    }
+}

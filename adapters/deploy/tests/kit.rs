@@ -141,23 +141,14 @@ impl GitBench {
             .unwrap_or_else(|e| panic!("{e}"));
     }
 
-    /// Nobody serves the remote any more. What `git-daemon` has begun ends by itself.
+    /// Nobody is at work in the remote: no process stands in its folder, as a server's does for as long as it has a push.
     fn is_quiet(&self) -> bool {
-        let locks = walk(&self.remote().join("refs"));
-        !locks.iter().any(|p| p.extension().is_some_and(|e| e == "lock"))
+        let remote = self.remote();
+        let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        !processes
+            .into_iter()
+            .any(|p| std::fs::read_link(p.path().join("cwd")).is_ok_and(|at| at.starts_with(&remote)))
     }
-}
-
-fn walk(at: &std::path::Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(at).into_iter().flatten().flatten() {
-        if entry.path().is_dir() {
-            found.extend(walk(&entry.path()));
-        } else {
-            found.push(entry.path());
-        }
-    }
-    found
 }
 
 #[async_trait]
@@ -208,18 +199,11 @@ impl Bench for GitBench {
     }
 
     async fn settle(&self) {
-        // A push that the server has takes moments; what it has not, the proxy holds or has thrown away.
-        let mut before = None;
-        let mut still = 0;
-        while still < 12 {
-            tokio::time::sleep(Duration::from_millis(25)).await;
-            let now = Some(self.moves());
-            still = if now == before && self.is_quiet() {
-                still + 1
-            } else {
-                0
-            };
-            before = now;
+        // A connection that was just taken has no process yet: so quiet is quiet for a while.
+        let mut quiet = 0;
+        while quiet < 5 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            quiet = if self.is_quiet() { quiet + 1 } else { 0 };
         }
         self.clock.pass(6);
     }

@@ -305,7 +305,8 @@ impl Git {
                 };
                 self.back_to(plan).await?;
                 let evidence = format!("act {} brought in {} in its place", plan.act, plan.ver);
-                Ok((named(&plan.prev, &plan.from), false, evidence))
+                let name = self.called(asked, plan).await?;
+                Ok((named(&name, &plan.from), false, evidence))
             }
             Want::Undo(plan) => {
                 if runs.id != plan.to {
@@ -317,9 +318,24 @@ impl Git {
                 }
                 self.back_to(plan).await?;
                 let evidence = format!("what ran before act {}", plan.act);
-                Ok((named(&plan.prev, &plan.from), false, evidence))
+                let name = self.called(asked, plan).await?;
+                Ok((named(&name, &plan.from), false, evidence))
             }
         }
+    }
+
+    /// What to call what ran before an act: as the sender does, where that is true; else as was stated then.
+    async fn called(&self, asked: &Asked, plan: &Plan) -> Result<String, ResolveError> {
+        let name = asked
+            .calls_next
+            .as_deref()
+            .filter(|n| crate::config::is_version(n));
+        if let Some(name) = name
+            && self.meaning(name).await?.is_some_and(|m| m.commit == plan.from)
+        {
+            return Ok(name.to_owned());
+        }
+        Ok(plan.prev.clone())
     }
 
     /// Whether what ran before an act can run again.

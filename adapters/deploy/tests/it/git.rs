@@ -209,6 +209,12 @@ async fn a_rollback_goes_back_along_the_remotes_own_records() {
     assert_eq!((value(&report, "prev"), value(&report, "x_from")), ("v2", "v3"));
     assert_eq!(scene.live(), scene.commit("v2"));
 
+    // Called as the sender calls it, if that is what comes back.
+    scene.clock.pass(1);
+    let v1 = &scene.commit("v1")[..10];
+    let called = prepare(&other, &with(rollback(scene.clock.now()), "prev", v1)).await;
+    assert_eq!(called.value("prev"), Some(v1));
+
     // Once more: not forward again to what was rolled back, but further back.
     scene.clock.pass(1);
     let frozen = prepare(&other, &rollback(scene.clock.now())).await;
