@@ -313,4 +313,13 @@ fn a_reversal_is_held_to_what_its_sender_named() {
     assert_eq!(check(&ho, &rb.replace(" amt=5400.00", "")), [Code::ExecMissing]);
     // What the sender leaves to the receiver, the receiver states.
     assert_eq!(check(&ho.replace(" amt=5400.00", ""), &rb), []);
+
+    // And what was done is held to what was stated.
+    let done = |dn: &str| codes(&rw1::check_dn(&profiles, None, &ho, dn, Some(&rb), None).problems);
+    assert_eq!(done(DN), []);
+    assert_eq!(
+        done(&DN.replace("amt=5400.00", "amt=5100.00")),
+        [Code::DoneMismatch]
+    );
+    assert_eq!(done(&DN.replace(" amt=5400.00", "")), [Code::DoneMissing]);
 }

@@ -11,7 +11,7 @@ use crate::journal::{Entry, OURSELVES};
 use crate::lines::{self, Reply};
 use crate::quiescence::{Absence, absence, last_byte_by};
 use crate::write::{Change, Expect};
-use crate::{Act, Contract, Frozen, Refusal, Stage, Timestamp, Verdict};
+use crate::{Act, Contract, Refusal, Stage, Timestamp, Verdict};
 
 mod audit;
 mod evidence;
@@ -196,6 +196,14 @@ fn done(
             None => {}
         }
     }
+    // What the counterparty shows besides, where the profile has a slot for it (how a service does after a deployment).
+    let profile = profiles.get(&act.handoff.profile);
+    let stated = |slot: &str| frozen.values.iter().any(|v| v.slot == slot);
+    for (slot, seen) in &executed.values {
+        if !stated(slot) && profile.is_some_and(|p| p.reports(slot)) {
+            values.push((slot, seen));
+        }
+    }
     if !carried.is_empty() {
         notes.push(format!(
             "carried from the statement, the counterparty cannot know them: {}",
@@ -228,10 +236,9 @@ fn done(
             "it was carried out twice: another order stands under receipt {another}; a person must take one back"
         ));
     }
-    let left_unsaid = unsaid(profiles, act, frozen, &values);
     let verdict = match another {
         Some(_) => Verdict::Contradicted,
-        None if checked.problems.is_empty() && left_unsaid.is_empty() => Verdict::Match,
+        None if checked.problems.is_empty() => Verdict::Match,
         None => Verdict::Mismatch,
     };
     if verdict == Verdict::Mismatch {
@@ -254,12 +261,7 @@ fn done(
         offer: Some(offer.clone()),
         claim: Some(execution.claim.clone()),
         verdict: Some(verdict),
-        problems: checked
-            .problems
-            .iter()
-            .map(StoredProblem::from)
-            .chain(left_unsaid)
-            .collect(),
+        problems: checked.problems.iter().map(StoredProblem::from).collect(),
         notes,
         receipt: executed.receipt.clone(),
         superseded: false,
@@ -273,32 +275,6 @@ fn done(
         act: next,
         entries,
     })
-}
-
-/// What was stated and the DN does not carry, of the slots that the profile's check does not look for: an `UNDO` has those
-/// of the act it reverses.
-fn unsaid(profiles: &Profiles, act: &Act, frozen: &Frozen, values: &[(&str, &str)]) -> Vec<StoredProblem> {
-    let handoff = &act.handoff;
-    let checked = profiles
-        .get(&handoff.profile)
-        .and_then(|p| p.exec(&handoff.ask))
-        .unwrap_or_default();
-    let unsaid = frozen
-        .values
-        .iter()
-        .filter(|v| !checked.contains(&v.slot) && !values.iter().any(|(slot, _)| *slot == v.slot));
-    unsaid
-        .map(|v| StoredProblem {
-            code: "done_missing".to_owned(),
-            slot: Some(v.slot.clone()),
-            want: Some(v.value.clone()),
-            got: None,
-            text: format!(
-                "executed: DN does not carry {}, with which the act was done",
-                v.slot
-            ),
-        })
-        .collect()
 }
 
 /// The DN, leaving out a value that cannot stand on a line.

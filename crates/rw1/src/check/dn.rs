@@ -129,7 +129,14 @@ fn executed(checked: &mut Checked, vocabulary: &Profile, plan: &Plan<'_, '_>, dn
             }
         }
     }
-    for key in exec.unwrap_or_default() {
+    let exec_slots = exec.unwrap_or_default();
+    // What an UNDO reverses has slots of its own; the plan says which.
+    let of_reversed = (ask == "UNDO").then(|| vocabulary.undo_slots());
+    let planned = of_reversed
+        .into_iter()
+        .flatten()
+        .filter(|key| !exec_slots.contains(key) && plan.get(key).is_some());
+    for key in exec_slots.iter().chain(planned) {
         match (plan.get(key), dn.get(key)) {
             (want, None) if matches!(out, "OK" | "PARTIAL") => {
                 let text = format!("executed: DN does not carry {key}, with which the act was done");

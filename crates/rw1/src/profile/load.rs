@@ -72,6 +72,8 @@ struct Draft {
     agents: Vec<String>,
     exec: Vec<(String, Vec<String>)>,
     undo: Vec<(String, Vec<String>)>,
+    /// The place of the first slot that is not the core's.
+    own_from: usize,
     likeness: Vec<(String, Likeness)>,
     tail_max: usize,
     core_asks: Vec<String>,
@@ -212,6 +214,7 @@ impl Draft {
             agents: Vec::new(),
             exec: Vec::new(),
             undo: Vec::new(),
+            own_from: 0,
             likeness: Vec::new(),
             tail_max,
             core_asks,
@@ -242,6 +245,7 @@ impl Draft {
         }
         let asks = file.pairs("asks", file.value("asks"))?;
         self.add_codes(&file, "ask", "asks", asks)?;
+        self.own_from = self.slots.len();
         self.add_slots(&file)?;
         let mut agents = file.strings("agents", file.value("agents"))?;
         if !agents.is_empty() {
@@ -427,6 +431,7 @@ impl Draft {
         let exec = self
             .exec
             .iter()
+            .chain(&self.undo)
             .flat_map(|(_, keys)| keys)
             .filter_map(at)
             .fold(0u128, |b, n| b | 1 << n);
@@ -454,6 +459,7 @@ impl Draft {
             agents: (!self.agents.is_empty()).then_some(self.agents),
             exec: self.exec,
             undo: self.undo,
+            own_from: self.own_from,
             likeness: self.likeness,
             tail_max: self.tail_max,
             core_asks: self.core_asks,

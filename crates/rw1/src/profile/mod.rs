@@ -127,6 +127,8 @@ pub struct Profile {
     agents: Option<Vec<String>>,
     exec: Vec<(String, Vec<String>)>,
     undo: Vec<(String, Vec<String>)>,
+    /// The place of the first slot that is not the core's.
+    own_from: usize,
     likeness: Vec<(String, Likeness)>,
     ask_enum: usize,
     answers: Option<usize>,
@@ -171,9 +173,13 @@ impl Profile {
             .map(|(_, slots)| slots.as_slice())
     }
 
-    /// Every slot that a reversal may have besides those of the `UNDO`, some of them more than once.
+    /// Every slot that a reversal may have besides those of the `UNDO`, each once.
     pub(crate) fn undo_slots(&self) -> impl Iterator<Item = &String> {
-        self.undo.iter().flat_map(|(_, slots)| slots)
+        let all = || self.undo.iter().flat_map(|(_, slots)| slots);
+        all()
+            .enumerate()
+            .filter(move |(at, slot)| !all().take(*at).any(|earlier| earlier == *slot))
+            .map(|(_, slot)| slot)
     }
 
     /// What makes two acts of this ask likely to be one, where the profile says so.
@@ -208,6 +214,11 @@ impl Profile {
     pub fn allows(&self, kind: Kind, key: &str) -> bool {
         self.slot(key)
             .is_some_and(|at| self.kind(kind).allowed & (1 << at) != 0)
+    }
+
+    /// True when a DN may carry the slot as a value of the profile's own: not one of those every line has.
+    pub fn reports(&self, key: &str) -> bool {
+        !self.is_core && self.slot(key).is_some_and(|at| at >= self.own_from) && self.allows(Kind::Dn, key)
     }
 
     pub(crate) fn slot(&self, key: &str) -> Option<usize> {

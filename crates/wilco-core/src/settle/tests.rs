@@ -1147,3 +1147,26 @@ fn who_vouches_that_it_was_done_has_seen_it_there() {
     }
     assert_eq!(settle(&act, 9_001).expect("settled").act.state(), State::Done);
 }
+
+// ---- what the counterparty shows besides
+
+#[test]
+fn what_is_shown_besides_stands_in_the_report_where_the_profile_has_a_slot_for_it() {
+    let mut seen = shown();
+    for (slot, value) in [
+        ("n", "3"),
+        ("x_y", "z"),
+        ("out", "FAIL"),
+        ("re", "other-1"),
+        ("nothing", "such"),
+    ] {
+        seen.values.push((slot.to_owned(), value.to_owned()));
+    }
+    let change = news_at(&an_executing_act(), &News::Executed(seen), 20);
+    let closed = closed_of(&change);
+    assert!(closed.line.contains(" n=3"), "{}", closed.line);
+    for other in ["x_y", "FAIL", "other-1", "nothing"] {
+        assert!(!closed.line.contains(other), "{}", closed.line);
+    }
+    assert_eq!(closed.verdict, Some(Verdict::Match));
+}
