@@ -37,7 +37,10 @@ impl Reading {
             // The request was turned away at the door or for what it says (OBIE R/W, HTTP status codes). Only with the
             // bank's own error body: a proxy's page proves nothing.
             400 | 401 | 403 | 405 | 406 | 415 => match Complaint::read(body) {
-                Some(complaint) if status != 400 || complaint.proves_nothing_was_created() => {
+                Some(complaint)
+                    if complaint.proves_nothing_was_created()
+                        || (status != 400 && !complaint.speaks_of_an_order()) =>
+                {
                     Outcome::Rejected(format!(
                         "the bank refuses the order with {status}: {}",
                         complaint.text
