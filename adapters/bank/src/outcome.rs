@@ -3,10 +3,10 @@
 //! *Executed* and *rejected* are said only on words the standard lists for them. Everything else is unknown, and is
 //! settled later by lookup.
 
+use wilco_adapter::zone::{Zone, on_line};
 use wilco_adapter::{Found, Outcome, Report};
 use wilco_core::Frozen;
 
-use crate::config::Zone;
 use crate::wire::{self, Complaint, DoneAt, Form, Payment, Standing, clean};
 
 /// What an answer is read with.
@@ -128,9 +128,4 @@ fn blocked(payment: &Payment) -> String {
         clean(&payment.id, 60),
         clean(&payment.status, 40)
     )
-}
-
-/// A date as a line writes it, `YYYYMMDD`.
-pub(crate) fn on_line(date: time::Date) -> String {
-    format!("{:04}{:02}{:02}", date.year(), u8::from(date.month()), date.day())
 }
