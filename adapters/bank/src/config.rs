@@ -1,8 +1,6 @@
 //! What an operator writes under `[adapters.bank]`, and what it means once checked. The file's text never holds a
 //! secret: it says where the token is.
 
-mod zone;
-
 #[cfg(test)]
 mod tests;
 
@@ -13,10 +11,10 @@ use hyper::Uri;
 use serde::Deserialize;
 use wilco_adapter::secret::{SecretPlaceError, SecretSource};
 use wilco_adapter::tls::TlsFiles;
+use wilco_adapter::zone::{ZONE_RULE, Zone};
 
 use crate::sign::Signer;
 use crate::wire::{Account, DoneAt, Version};
-pub(crate) use zone::Zone;
 
 /// The word that stands for "the lab this daemon started" in `url`, `payees` and `confirmation_of_payee`.
 pub const LAB: &str = "lab";
@@ -328,7 +326,8 @@ impl BankConfig {
             signer: self.signer()?,
             timeout_s: self.timeout_s,
             settle_window_s: self.settle_window_s,
-            zone: Zone::parse(&self.time_zone)?,
+            zone: Zone::parse(&self.time_zone)
+                .ok_or_else(|| wrong("time_zone", ZONE_RULE, &self.time_zone))?,
             concurrency: self.concurrency,
             tls: self.tls_files()?,
         })

@@ -1,9 +1,9 @@
 //! The day a payment is asked for, and what kind of payment that makes it. Pure: dates in, a kind or a refusal out.
 
-use time::{Date, Month};
+use time::{Date, OffsetDateTime};
+use wilco_adapter::zone::{Zone, from_line, on_line};
 use wilco_adapter::{Job, ResolveError};
 
-use crate::outcome::on_line;
 use crate::resolve::refused;
 use crate::wire::{Kind, clean};
 
@@ -15,7 +15,7 @@ pub(crate) fn asked(job: &Job) -> Result<Option<Date>, ResolveError> {
     let Some(text) = job.slot("paid") else {
         return Ok(None);
     };
-    date(text).map(Some).ok_or_else(|| {
+    from_line(text).map(Some).ok_or_else(|| {
         let text = format!("slot paid: {} is no date such as 20261002", clean(text, 20));
         refused("SCOPE", text)
     })
@@ -47,14 +47,11 @@ pub(crate) fn kind(paid: Option<Date>, today: Date, ahead: Option<u32>) -> Resul
     }
 }
 
-/// Reads `YYYYMMDD`.
-fn date(text: &str) -> Option<Date> {
-    if text.len() != 8 || !text.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    let month: u8 = text[4..6].parse().ok()?;
-    let month = Month::try_from(month).ok()?;
-    Date::from_calendar_date(text[..4].parse().ok()?, month, text[6..].parse().ok()?).ok()
+/// Noon of the bank's day `date`, with the bank's offset: wherever an instant of it is read, it is that day.
+pub(crate) fn noon_of(zone: Zone, date: Date) -> OffsetDateTime {
+    let noon = date.with_time(time::macros::time!(12:00));
+    // The clocks change before five in the morning, so the offset at noon UTC is that of noon here.
+    noon.assume_offset(zone.offset_at(noon.assume_utc()))
 }
 
 #[cfg(test)]
@@ -83,19 +80,13 @@ mod tests {
     }
 
     #[test]
-    fn a_date_is_eight_digits_of_the_calendar() {
-        assert_eq!(date("20261002"), Some(date!(2026 - 10 - 02)));
-        assert_eq!(date("20280229"), Some(date!(2028 - 02 - 29)));
-        for bad in [
-            "",
-            "2026-10-02",
-            "20261302",
-            "20260229",
-            "2026100",
-            "+2026100",
-            "２０26100",
-        ] {
-            assert_eq!(date(bad), None, "{bad}");
-        }
+    fn noon_is_noon_on_the_days_the_clocks_change() {
+        let noon = |day| noon_of(Zone::London, day).to_string();
+        assert_eq!(noon(date!(2026 - 03 - 28)), "2026-03-28 12:00:00.0 +00:00:00");
+        assert_eq!(noon(date!(2026 - 03 - 29)), "2026-03-29 12:00:00.0 +01:00:00");
+        assert_eq!(noon(date!(2026 - 10 - 25)), "2026-10-25 12:00:00.0 +00:00:00");
+        let far = Zone::parse("+14:00").unwrap_or_else(|| panic!("a zone"));
+        let at = noon_of(far, date!(2026 - 10 - 02));
+        assert_eq!(far.date_of(at), date!(2026 - 10 - 02));
     }
 }

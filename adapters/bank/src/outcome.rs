@@ -3,10 +3,10 @@
 //! *Executed* and *rejected* are said only on words the standard lists for them. Everything else is unknown, and is
 //! settled later by lookup.
 
+use wilco_adapter::zone::{Zone, on_line};
 use wilco_adapter::{Found, Outcome, Report};
 use wilco_core::Frozen;
 
-use crate::config::Zone;
 use crate::wire::{self, Complaint, DoneAt, Form, Payment, Standing, clean};
 
 /// What an answer is read with.
@@ -37,7 +37,10 @@ impl Reading {
             // The request was turned away at the door or for what it says (OBIE R/W, HTTP status codes). Only with the
             // bank's own error body: a proxy's page proves nothing.
             400 | 401 | 403 | 405 | 406 | 415 => match Complaint::read(body) {
-                Some(complaint) if status != 400 || complaint.proves_nothing_was_created() => {
+                Some(complaint)
+                    if complaint.proves_nothing_was_created()
+                        || (status != 400 && !complaint.speaks_of_an_order()) =>
+                {
                     Outcome::Rejected(format!(
                         "the bank refuses the order with {status}: {}",
                         complaint.text
@@ -125,9 +128,4 @@ fn blocked(payment: &Payment) -> String {
         clean(&payment.id, 60),
         clean(&payment.status, 40)
     )
-}
-
-/// A date as a line writes it, `YYYYMMDD`.
-pub(crate) fn on_line(date: time::Date) -> String {
-    format!("{:04}{:02}{:02}", date.year(), u8::from(date.month()), date.day())
 }

@@ -1,6 +1,7 @@
 //! Prepare at the bank: look the payee up, place the consent, and state what the bank froze.
 
 use time::{Date, OffsetDateTime};
+use wilco_adapter::zone::on_line;
 use wilco_adapter::{Job, ResolveError};
 use wilco_core::Resolved;
 use wilco_core::frozen::{FrozenValue, Request, Source};
@@ -8,7 +9,6 @@ use wilco_core::frozen::{FrozenValue, Request, Source};
 use crate::BankAdapter;
 use crate::client::PayeeError;
 use crate::day;
-use crate::outcome::on_line;
 use crate::wire::{self, Complaint, Consent, ConsentStanding, Form, Kind, Order, Payee, clean};
 
 /// Slots taken from the handoff because no bank knows them. The done report carries them.
@@ -232,7 +232,7 @@ async fn place(
     };
     let execute_at = match kind {
         Kind::Domestic => None,
-        Kind::Scheduled => asked.paid.map(|day| bank.config.zone.noon_of(day)),
+        Kind::Scheduled => asked.paid.map(|day| day::noon_of(bank.config.zone, day)),
     };
     let body = wire::consent_request(&Order {
         form,

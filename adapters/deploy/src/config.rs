@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use wilco_adapter::secret::SecretSource;
+use wilco_adapter::zone::Zone;
 
-use crate::window::Zone;
 pub(crate) use check::is_version;
 
 /// The `[adapters.deploy]` table.

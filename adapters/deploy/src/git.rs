@@ -139,7 +139,27 @@ impl Git {
         let refs = self
             .read_refs(&self.config.remote, &[branch, &record], time)
             .await?;
-        Ok(standing(&refs, branch, &record, &frozen.request.key, plan))
+        let standing = standing(&refs, branch, &record, &frozen.request.key, plan);
+        let Standing::Nothing { head: Some(head) } = &standing else {
+            return Ok(standing);
+        };
+        if *head == plan.from {
+            return Ok(standing);
+        }
+        // Others have moved the branch: instead of us, or on from where we had brought it. Our ref would tell, at a remote
+        // that shows such refs; and whether this one does, the refs of other acts tell.
+        let all = format!("{}/*", self.config.records);
+        let shown = self.read_refs(&self.config.remote, &[&all], time).await?;
+        if !shown.is_empty() {
+            return Ok(standing);
+        }
+        Ok(Standing::Strange(format!(
+            "{branch} was moved to {}, and the remote shows no ref under {} at all: it may hide them, so that nobody can say \
+             whether it was brought to {} before",
+            clean(head, 80),
+            self.config.records,
+            plan.to
+        )))
     }
 }
 

@@ -228,7 +228,13 @@ impl Adapter for DeployAdapter {
         }
     }
 
-    async fn lookup(&self, act: ActId, frozen: &Frozen, _first_sent_at: Timestamp, _receipt: Option<&str>) -> Found {
+    async fn lookup(
+        &self,
+        act: ActId,
+        frozen: &Frozen,
+        _first_sent_at: Timestamp,
+        _receipt: Option<&str>,
+    ) -> Found {
         match self.planned(act, frozen) {
             Err(text) => Found::Unknown(text),
             Ok((target, plan)) => match &target.kind {

@@ -1,16 +1,8 @@
 //! Change windows: `YYYYMMDDTHHMM-HHMM` in a place's own time, as two instants. Pure.
 
 use time::{Date, Duration, Month, OffsetDateTime, PrimitiveDateTime, Time, UtcOffset};
+use wilco_adapter::zone::Zone;
 use wilco_core::Timestamp;
-
-/// The time zone a window is written in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Zone {
-    Fixed(UtcOffset),
-    /// Greenwich time, an hour ahead from the last Sunday of March to the last Sunday of October, 01:00 UTC each
-    /// (The Summer Time Order 2002).
-    London,
-}
 
 /// When something may be changed: from `opens` on, and before `closes`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,8 +37,8 @@ impl Window {
             std::cmp::Ordering::Equal => return None,
         };
         let window = Window {
-            opens: zone.instant(PrimitiveDateTime::new(date, start))?,
-            closes: zone.instant(PrimitiveDateTime::new(last_day, end))?,
+            opens: instant(zone, PrimitiveDateTime::new(date, start))?,
+            closes: instant(zone, PrimitiveDateTime::new(last_day, end))?,
         };
         (window.opens < window.closes).then_some(window)
     }
@@ -75,70 +67,20 @@ impl Window {
     }
 }
 
-impl Zone {
-    pub fn parse(text: &str) -> Option<Zone> {
-        if text == "Europe/London" {
-            return Some(Zone::London);
-        }
-        let bytes = text.as_bytes();
-        if bytes.len() != 6 || bytes[3] != b':' || !text.is_ascii() {
-            return None;
-        }
-        let number = |from: usize| -> Option<i8> {
-            let two = &text[from..from + 2];
-            two.bytes()
-                .all(|b| b.is_ascii_digit())
-                .then(|| two.parse().ok())?
-        };
-        let (hours, minutes) = (number(1)?, number(4)?);
-        let sign = match bytes[0] {
-            b'+' => 1,
-            b'-' => -1,
-            _ => return None,
-        };
-        if hours > 14 || minutes > 59 {
-            return None;
-        }
-        UtcOffset::from_hms(sign * hours, sign * minutes, 0)
-            .ok()
-            .map(Zone::Fixed)
-    }
-
-    /// The instant a local time names: the first, where the clocks show it twice.
-    fn instant(self, local: PrimitiveDateTime) -> Option<Timestamp> {
-        let candidates = match self {
-            Zone::Fixed(offset) => vec![offset],
-            Zone::London => [1, 0]
-                .iter()
-                .filter_map(|h| UtcOffset::from_hms(*h, 0, 0).ok())
-                .collect(),
-        };
-        candidates
-            .into_iter()
-            .map(|offset| local.assume_offset(offset))
-            .find(|at| self.offset_at(*at) == at.offset())
-            .map(Timestamp::from_datetime)
-    }
-
-    fn offset_at(self, at: OffsetDateTime) -> UtcOffset {
-        match self {
-            Zone::Fixed(offset) => offset,
-            Zone::London => {
-                let utc = at.to_offset(UtcOffset::UTC);
-                let change = |month| last_sunday(utc.year(), month).map(|d| d.with_hms(1, 0, 0));
-                let summer = match (change(Month::March), change(Month::October)) {
-                    (Some(Ok(start)), Some(Ok(end))) => start.assume_utc() <= utc && utc < end.assume_utc(),
-                    _ => false,
-                };
-                UtcOffset::from_hms(i8::from(summer), 0, 0).unwrap_or(UtcOffset::UTC)
-            }
-        }
-    }
-}
-
-fn last_sunday(year: i32, month: Month) -> Option<Date> {
-    let last = Date::from_calendar_date(year, month, 31).ok()?;
-    Some(last - Duration::days(i64::from(last.weekday().number_days_from_sunday())))
+/// The instant a local time names: the first, where the clocks show it twice.
+fn instant(zone: Zone, local: PrimitiveDateTime) -> Option<Timestamp> {
+    let candidates = match zone {
+        Zone::Fixed(offset) => vec![offset],
+        Zone::London => [1, 0]
+            .iter()
+            .filter_map(|h| UtcOffset::from_hms(*h, 0, 0).ok())
+            .collect(),
+    };
+    candidates
+        .into_iter()
+        .map(|offset| local.assume_offset(offset))
+        .find(|at| zone.offset_at(*at) == at.offset())
+        .map(Timestamp::from_datetime)
 }
 
 #[cfg(test)]

@@ -293,8 +293,14 @@ async fn in_archive(imap: &Imap, frozen: &Frozen) -> Found {
                     .map(|to| ("addr".to_owned(), to))
                     .into_iter()
                     .collect(),
-                receipt: Some(format!("uid {} of {}", archived.uid, imap.shown())),
-                status: format!("found in the archive{copies}: the server took it on, which is not delivery"),
+                // The archive's number is no receipt: the server gave its own with its answer, and two receipts that differ
+                // are two orders.
+                receipt: None,
+                status: format!(
+                    "found in the archive{copies} (uid {} of {}): the server took it on, which is not delivery",
+                    archived.uid,
+                    imap.shown()
+                ),
                 ..Report::default()
             })
         }

@@ -1,6 +1,7 @@
 //! The slots a mail is made of: which there are, what each is, and how a reader sees it. Pure.
 
 use time::{Date, Month};
+use wilco_core::prepare::READBACKS_OWN;
 
 use crate::chars::{Lines, clean, invisible, point, steers, words};
 
@@ -28,11 +29,6 @@ const PAY: [&str; 15] = [
 ];
 const GENERAL: [&str; 7] = ["addr", "name", "subj", "txt", "ref", "apref", "due"];
 
-/// `x_` slots in which a statement speaks for itself.
-const OURS: [&str; 9] = [
-    "x_body", "x_subj", "x_from", "x_bcc", "x_tok", "x_dbtr", "x_cop", "x_sim", "x_q",
-];
-
 /// Whether a template of this kind may show this slot.
 pub(crate) fn can_be_shown(kind: Kind, slot: &str) -> bool {
     let known: &[&str] = match kind {
@@ -49,7 +45,7 @@ pub(crate) fn can_be_shown(kind: Kind, slot: &str) -> bool {
             (1..=30).contains(&rest.len())
                 && rest.bytes().all(letter)
                 && !known.contains(&rest)
-                && !OURS.contains(&slot)
+                && !READBACKS_OWN.contains(&slot)
         }
         None => false,
     }

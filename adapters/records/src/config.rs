@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use wilco_adapter::secret::{SecretPlaceError, SecretSource};
+use wilco_adapter::zone::{ZONE_RULE, Zone};
 
 use crate::sql::{Mapping, Statements};
 use crate::statement::Dialect;
-use crate::zone::Zone;
 
 /// The `[adapters.records]` table.
 #[derive(Debug, Clone, Deserialize)]
@@ -276,8 +276,8 @@ impl RecordsConfig {
             };
             wrong(field, &rule, said.as_deref().unwrap_or_default())
         })?;
-        let rule = "must be an offset such as +00:00 or -05:30, or Europe/London";
-        let zone = Zone::parse(&self.time_zone).ok_or_else(|| wrong("time_zone", rule, &self.time_zone))?;
+        let zone =
+            Zone::parse(&self.time_zone).ok_or_else(|| wrong("time_zone", ZONE_RULE, &self.time_zone))?;
         let accounts = [("uk", Accounts::Uk), ("any", Accounts::Any)];
         Ok(Checked {
             whereabouts,

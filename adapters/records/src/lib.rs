@@ -15,7 +15,6 @@ mod sql;
 mod statement;
 mod tables;
 mod wire;
-mod zone;
 
 use std::sync::Arc;
 

@@ -1,12 +1,12 @@
 //! Prepare: what stands in the table now, and what would stand there after.
 
+use wilco_adapter::zone::{from_line, on_line};
 use wilco_adapter::{Job, ResolveError, Undone};
 use wilco_core::Resolved;
 use wilco_core::frozen::{FrozenValue, Request, Source};
 
 use crate::config::Checked;
 use crate::wire::{Row, Swap, begun_at, clean, is_account, stands_on_line};
-use crate::zone::{from_line, on_line};
 use crate::{CHGBANK, RecordsAdapter, UNDO};
 
 /// The slots this adapter can state.
@@ -211,7 +211,7 @@ fn reversal(job: &Job, undone: &Undone) -> Result<Asked, ResolveError> {
 
 /// The day from which the change counts.
 fn effective(job: &Job, config: &Checked) -> Result<Stated, ResolveError> {
-    let today = config.zone.date_of(job.now);
+    let today = config.zone.date_at(job.now);
     let Some(asked) = job.slot("eff") else {
         let by = "nobody named a day: the one on which it is done".to_owned();
         return Ok((on_line(today), Source::Resolved, by));

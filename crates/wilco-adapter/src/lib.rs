@@ -6,7 +6,7 @@
 //!
 //! To add an adapter: implement [`Adapter`] in a crate of its own under `adapters/`, with `config.rs`, `wire.rs` (pure
 //! translation), `client.rs` (the only IO), `lib.rs`, `README.md` and `tests/`. Its first test is the kit (feature `kit`).
-//! `dial`, `tls` and `secret` are what clients share.
+//! `dial`, `tls`, `secret` and `zone` are what adapters share.
 
 pub mod dial;
 #[cfg(feature = "kit")]
@@ -15,6 +15,7 @@ mod permit;
 mod report;
 pub mod secret;
 pub mod tls;
+pub mod zone;
 
 pub use permit::{Permit, TooLate};
 pub use report::{Found, Outcome, Report};

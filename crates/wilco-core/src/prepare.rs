@@ -471,9 +471,25 @@ pub fn state(
 }
 
 /// Slots in which a statement says something of its own: its digest and end, the token, what pays, what confirmation of
-/// payee answered, that nothing real moves, what a mail says and whom it is from, who else gets it. A handoff cannot put words into our mouth with them.
-pub(crate) const READBACKS_OWN: [&str; 10] = [
-    "h", "exp", "x_tok", "x_dbtr", "x_cop", "x_sim", "x_body", "x_subj", "x_from", "x_bcc",
+/// payee answered, that a payment is scheduled, that nothing real moves; what a mail says, whom it is from and who else gets
+/// it; that a call-back is required; where a version goes and which bytes it is. A handoff cannot put words into our mouth
+/// with them.
+pub const READBACKS_OWN: [&str; 15] = [
+    "h",
+    "exp",
+    "x_tok",
+    "x_dbtr",
+    "x_cop",
+    "x_sched",
+    "x_sim",
+    "x_body",
+    "x_subj",
+    "x_from",
+    "x_bcc",
+    "x_callback",
+    "x_target",
+    "x_commit",
+    "x_digest",
 ];
 
 /// The slots a readback echoes beside the execution slots: `ask`, `due`, what the handoff named in `rb=`, and under

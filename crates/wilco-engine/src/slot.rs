@@ -87,14 +87,17 @@ impl Slot {
         }
     }
 
-    /// Remembers whether the counterparty answered the last time it was asked for an act.
+    /// Remembers whether the counterparty answered the last time it was asked for an act. That it did does not make one that
+    /// is down well again: it may have been another part of it (an archive beside a mail server), and what is claimed for the
+    /// part that is down comes to nothing.
     pub(crate) fn heard(&self, trouble: Option<String>) {
         let mut standing = lock(&self.standing);
-        match &trouble {
-            Some(_) => self.doubted.notify_one(),
-            None => standing.down = false,
+        if trouble.is_some() {
+            self.doubted.notify_one();
         }
-        standing.trouble = trouble;
+        if trouble.is_some() || !standing.down {
+            standing.trouble = trouble;
+        }
     }
 
     /// Whether anything new may be asked of it.

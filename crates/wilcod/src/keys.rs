@@ -429,7 +429,10 @@ mod tests {
         let text = std::fs::read_to_string(folder.path().join(KEYS_FILE)).expect("reads");
         let keys = parse_keys(&text).expect("parses");
         let names: Vec<&str> = keys.keys().map(String::as_str).collect();
-        assert_eq!(names, ["approver", "duty", "release", "scheduler", "viewer", "writer"]);
+        assert_eq!(
+            names,
+            ["approver", "duty", "release", "scheduler", "viewer", "writer"]
+        );
         for principal in &first {
             assert!(principal.proved_by(&key_hash(keys[&principal.name].as_bytes())));
             assert!(!principal.proved_by(&key_hash(b"something else")));

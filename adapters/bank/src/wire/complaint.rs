@@ -74,6 +74,18 @@ impl Complaint {
                 .all(|(code, path)| is_about_the_request(code, path))
     }
 
+    /// Whether it speaks of what only an order leaves behind: a consent that is used, a reference or key that is known.
+    pub fn speaks_of_an_order(&self) -> bool {
+        const CODES: [&str; 3] = [
+            "UK.OBIE.Resource.InvalidConsentStatus",
+            "UK.OBIE.Rules.DuplicateReference",
+            "UK.OBIE.Rules.ResourceAlreadyExists",
+        ];
+        self.codes
+            .iter()
+            .any(|(code, path)| CODES.contains(&code.as_str()) || is_the_key(path))
+    }
+
     /// Whether it is the day of a scheduled payment that the bank does not take.
     pub fn is_about_the_day(&self) -> bool {
         self.codes.iter().any(|(code, path)| {
@@ -101,10 +113,14 @@ fn is_about_the_request(code: &str, path: &str) -> bool {
         "UK.OBIE.Rules.FailsControlParameters",
     ];
     // A key the bank knows from another body was used by somebody, for something.
-    if path.to_ascii_lowercase().contains("idempotency-key") {
+    if is_the_key(path) {
         return false;
     }
     FAMILIES.iter().any(|f| code.starts_with(f)) || CODES.contains(&code)
+}
+
+fn is_the_key(path: &str) -> bool {
+    path.to_ascii_lowercase().contains("idempotency-key")
 }
 
 /// The long name of a code of 4.0.

@@ -145,6 +145,22 @@ async fn what_cannot_be_understood_is_unknown_and_is_asked_once() {
         ),
         ("forbids by a proxy", http("403 Forbidden", "", "<html>")),
         (
+            "forbids because the consent is used",
+            http(
+                "403 Forbidden",
+                "",
+                r#"{"Errors":[{"ErrorCode":"UK.OBIE.Resource.InvalidConsentStatus"}]}"#,
+            ),
+        ),
+        (
+            "forbids because it knows the key",
+            http(
+                "403 Forbidden",
+                "",
+                r#"{"Errors":[{"ErrorCode":"U006","Path":"x-idempotency-key"}]}"#,
+            ),
+        ),
+        (
             "is busy",
             http(
                 "429 Too Many Requests",

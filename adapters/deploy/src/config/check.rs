@@ -5,12 +5,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use wilco_adapter::secret::SecretSource;
+use wilco_adapter::zone::{ZONE_RULE, Zone};
 
 use super::{
     Checked, CheckedFolder, CheckedGit, CheckedKind, CheckedTarget, ConfigError, DeployConfig, FolderConfig,
     GitConfig, Limits, Place, TargetConfig, WindowRule,
 };
-use crate::window::Zone;
 
 /// How many times `timeout_s` the settle window holds: once for a push whose daemon died (its watcher ends it after one
 /// `timeout_s`), and once for the remote to finish what it was given.
@@ -118,10 +118,7 @@ impl At {
             let rule = "must be a code of the profile's env, such as DEV, STAGE or PROD";
             return Err(self.wrong("env", rule, env));
         }
-        let zone_read = Zone::parse(zone).ok_or_else(|| {
-            let rule = "must be an offset such as +00:00 or -05:30, or Europe/London";
-            self.wrong("time_zone", rule, zone)
-        })?;
+        let zone_read = Zone::parse(zone).ok_or_else(|| self.wrong("time_zone", ZONE_RULE, zone))?;
         Ok(Place {
             name: name.to_owned(),
             service: service.to_owned(),

@@ -35,6 +35,10 @@ async fn a_remote_that_moved_since_prepare_is_left_alone() {
         (scene.live(), scene.moves(), scene.records().len()),
         (scene.commit("v3"), 1, 0)
     );
+    // Nothing shows yet that this remote would show our ref.
+    assert!(matches!(scene.lookup(&job, &frozen).await, Found::Unknown(_)));
+    scene.deployed("v1").await;
+    scene.move_by_hand("v3");
     assert!(matches!(scene.lookup(&job, &frozen).await, Found::Absent(_)));
 }
 
@@ -379,6 +383,11 @@ async fn a_remote_that_hides_our_refs_is_never_said_to_have_done_nothing() {
     assert!(matches!(scene.execute(&job, &frozen).await, Outcome::Unknown(_)));
     assert_eq!((scene.live(), scene.moves()), (scene.commit("v2"), 1));
     assert!(matches!(scene.lookup(&job, &frozen).await, Found::Unknown(_)));
+    scene.move_by_hand("v3");
+    assert!(
+        matches!(scene.lookup(&job, &frozen).await, Found::Unknown(_)),
+        "others went on from it, and that proves nothing either"
+    );
 }
 
 #[tokio::test]

@@ -111,12 +111,11 @@ async fn found_proves_that_it_was_sent() {
         report.values,
         [("addr".to_owned(), "ar@marlow.example".to_owned())]
     );
-    assert!(
-        report
-            .receipt
-            .is_some_and(|r| r.starts_with("uid 7 of Sent mail at 127.0.0.1:"))
-    );
-    assert!(report.status.contains("not delivery"), "{}", report.status);
+    // The server's own receipt may come in late, and a second one would mean a second mail.
+    assert_eq!(report.receipt, None);
+    let status = report.status;
+    assert!(status.contains("uid 7 of Sent mail at 127.0.0.1:"), "{status}");
+    assert!(status.contains("not delivery"), "{status}");
     assert_eq!(told[0], "LOGIN \"ar\\\"chive\" \"s3\\\\ \\\"cret\"");
     assert_eq!(told[1], "EXAMINE \"Sent mail\"", "it reads and changes nothing");
     assert!(told[3].contains("BODY.PEEK["));

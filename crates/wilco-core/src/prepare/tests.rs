@@ -361,7 +361,8 @@ fn a_statement_is_superseded_once() {
 fn a_handoff_cannot_put_words_into_our_mouth() {
     let line = HO.replace(
         "rb=exec",
-        "rb=exec+x_cop+x_note x_cop=match x_note=mine x_tok=forged",
+        "rb=exec+x_cop+x_note+x_callback+x_sched+x_commit x_cop=match x_note=mine x_tok=forged x_callback=required \
+         x_sched=Y x_commit=forged",
     );
     let act = Act {
         handoff: Handoff {
@@ -373,8 +374,9 @@ fn a_handoff_cannot_put_words_into_our_mouth() {
     let frozen = crate::testing::a_frozen();
     let end = NOON.plus_seconds(300);
     let offer = state(&profiles(), &act, "payer-101", frozen, NOON, end, Vec::new()).expect("a statement");
-    assert!(!offer.statement.contains("x_cop="), "{}", offer.statement);
-    assert!(!offer.statement.contains("forged"), "{}", offer.statement);
+    for ours in ["x_cop=", "x_callback=", "x_sched=", "forged"] {
+        assert!(!offer.statement.contains(ours), "{ours}: {}", offer.statement);
+    }
     assert!(offer.statement.contains("x_note=mine"), "{}", offer.statement);
     // It asked for a word nobody could give: held.
     assert!(!offer.problems.is_empty());

@@ -59,7 +59,7 @@ pub fn audited(act: &Act, news: &News, contract: &Contract, now: Timestamp) -> O
             closed.notes.push(note);
         }
     }
-    if given_up && settled.is_none() && matches!(news, News::Executed(_)) {
+    if given_up && done && settled.is_none() {
         closed
             .notes
             .push("the counterparty did not say within a month that it is final".to_owned());

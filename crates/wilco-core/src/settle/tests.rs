@@ -1103,6 +1103,18 @@ fn what_may_still_be_rejected_is_done_and_looked_at_until_it_is_final() {
 }
 
 #[test]
+fn what_nobody_called_final_for_a_month_says_so() {
+    let act = apply(&an_executing_act(), &provisional(), 20);
+    let month = at(20).plus_seconds(31 * 86_400);
+    for last in [provisional(), unanswered()] {
+        let given_up = audited(&act, &last, &a_contract(), month).expect("under audit");
+        assert_eq!(given_up.act.due_at(), None);
+        let notes = &closed_of(&given_up).notes;
+        assert!(notes.iter().any(|n| n.contains("within a month")), "{notes:?}");
+    }
+}
+
+#[test]
 fn a_later_rejection_marks_what_was_done() {
     let act = apply(&an_executing_act(), &provisional(), 20);
     let line = act.closed().expect("closed").line.clone();

@@ -65,9 +65,14 @@ async fn what_is_claimed_already_is_looked_up_all_the_same() {
     house.commit(now).await;
     *locked(&house.bank().down) = Some("no answer");
     house.until(prepared.act.act_id, State::InDoubt).await;
+    asked().await;
     house.clock().advance(3);
     house.until(prepared.act.act_id, State::Done).await;
     assert_eq!(house.bank().landed(prepared.act.act_id), 1);
+    assert!(
+        house.engine.adapters().remove(0).down,
+        "only its own word that it is well counts: the answer may be another part's of it"
+    );
 }
 
 #[tokio::test(start_paused = true)]
