@@ -26,7 +26,7 @@ pub fn run() -> Result<(), String> {
     crash::failing(FEATURES)?;
     run_command(
         cargo()
-            .args(["test", "--workspace", "--features", FEATURES])
+            .args(["test", "--workspace", "--no-fail-fast", "--features", FEATURES])
             .env("WILCO_TEST_PYTHON", &python)
             .env("WILCO_TEST_PRISM", &prism)
             .env("WILCO_TEST_POSTGRES", server.url())

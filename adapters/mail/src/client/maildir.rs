@@ -8,10 +8,15 @@
 //! wilco/stage/<act>.n written and flushed; not yet mail
 //! wilco/sent/<act>    a second name of the same file, made by whoever comes first; kept for good
 //! new/<act>.wilco     the mail: the staged file, renamed
+//! wilco/done/<act>    noted after the rename
 //!
 //! sent is not there                  not delivered, and nobody is about to
 //! sent is there, staged file too     not delivered; somebody may be about to
-//! sent is there, staged file gone    delivered, whatever readers did with it since
+//! sent is there, staged file gone:
+//!   noted as done                    delivered, whatever readers did with it since
+//!   the file has another name        delivered: it lies in new or cur
+//!   it has none                      nobody knows: delivered, noted by nobody and removed by a reader; or its staged file
+//!                                    was tidied away
 //! ```
 //!
 //! The rename is the act: it happens at most once because the file it takes exists once, and the system does it whole or not
@@ -19,6 +24,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -75,7 +81,15 @@ impl Maildir {
     /// # Errors
     /// It cannot be made or read.
     pub fn open(folder: &Path, now: Timestamp) -> io::Result<Maildir> {
-        for part in ["tmp", "new", "cur", "wilco", "wilco/stage", "wilco/sent"] {
+        for part in [
+            "tmp",
+            "new",
+            "cur",
+            "wilco",
+            "wilco/stage",
+            "wilco/sent",
+            "wilco/done",
+        ] {
             fs::create_dir_all(folder.join(part))?;
         }
         // A mail whose folder a power cut takes away is no mail.
@@ -174,7 +188,10 @@ impl Maildir {
         let moved = fs::rename(&waiting, self.folder.join("new").join(name(act)));
         wilco_failpoint::reach!("send.answered");
         match moved {
-            Ok(()) => self.told(act, message),
+            Ok(()) => {
+                self.note_done(act);
+                self.told(act, message)
+            }
             // Another call of this act has just moved it.
             Err(e) if e.kind() == ErrorKind::NotFound => self.told(act, message),
             Err(e) => Delivery::Unknown(format!("the message could not be moved to new: {e}")),
@@ -197,6 +214,12 @@ impl Maildir {
                 return Ok(Look::Absent(format!(
                     "it was written and never delivered: {} still waits",
                     waiting.display()
+                )));
+            }
+            if !self.done(act).exists() && fs::metadata(&sent)?.nlink() < 2 {
+                return Ok(Look::Unknown(format!(
+                    "its staged file is gone from {} and the message lies nowhere: a reader removed it, or the folder was tidied",
+                    self.folder.join("wilco/stage").display()
                 )));
             }
             // What is said to be there must be there after a power cut too.
@@ -239,6 +262,20 @@ impl Maildir {
             Look::Delivered(delivered) => Delivery::Delivered(delivered),
             Look::Another(text) | Look::Absent(text) | Look::Unknown(text) => Delivery::Unknown(text),
         }
+    }
+
+    /// Notes that the rename was made. Where that fails, the message's own second name says it, as long as it lies there.
+    fn note_done(&self, act: ActId) {
+        let noted = File::create(self.done(act))
+            .and_then(|file| file.sync_all())
+            .and_then(|()| sync(&self.folder.join("wilco/done")));
+        if let Err(error) = noted {
+            tracing::warn!(%act, %error, "that the message was delivered could not be noted");
+        }
+    }
+
+    fn done(&self, act: ActId) -> PathBuf {
+        self.folder.join("wilco/done").join(act.to_string())
     }
 
     fn sent(&self, act: ActId) -> PathBuf {
@@ -313,15 +350,10 @@ fn sync(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-#[cfg(unix)]
 fn identity(path: &Path) -> io::Result<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt;
     let meta = fs::symlink_metadata(path)?;
     Ok((meta.dev(), meta.ino()))
 }
-
-#[cfg(not(unix))]
-compile_error!("a Maildir needs a system on which two names can be one file (Unix)");
 
 #[cfg(test)]
 mod tests {
@@ -339,7 +371,7 @@ mod tests {
             });
             assert!(opened.iter().all(|m| m.id == opened[0].id), "{opened:?}");
             let beside = fs::read_dir(maildir.join("wilco")).expect("a folder").count();
-            assert_eq!(beside, 3, "id, stage and sent, and no draft");
+            assert_eq!(beside, 4, "id, stage, sent and done, and no draft");
         }
         fs::remove_dir_all(&folder).expect("removed");
     }

@@ -207,3 +207,45 @@ async fn a_place_that_cannot_be_a_maildir_is_named_at_start() {
         "{error}"
     );
 }
+
+/// What was written and never moved is tidied away by somebody: it looks as if it had been delivered and read, and nobody may
+/// say either.
+#[tokio::test]
+async fn a_staged_message_that_somebody_tidied_away_was_not_seen_to_be_delivered() {
+    let scene = Scene::maildir();
+    let job = remittance();
+    let frozen = scene.prepare(&job).await;
+    let late = scene.permit(&job, &frozen);
+    scene.clock.pass(3_600);
+    assert!(matches!(
+        scene.mail.execute(late, &frozen).await,
+        Outcome::NotSent(_)
+    ));
+    for staged in fs::read_dir(scene.config.path.join("wilco/stage")).expect("a folder") {
+        fs::remove_file(staged.expect("an entry").path()).expect("tidied");
+    }
+    let found = scene.mail.lookup(job.act_id, &frozen, start(), None).await;
+    assert!(matches!(found, Found::Unknown(_)), "{found:?}");
+    assert_eq!(mail(&scene), 0);
+}
+
+/// Killed between the move and its note: the message itself says that it is there, as long as it lies there.
+#[tokio::test]
+async fn a_delivery_that_nobody_noted_is_told_by_the_message_itself() {
+    let scene = Scene::maildir();
+    let job = remittance();
+    let frozen = scene.prepare(&job).await;
+    assert!(matches!(scene.execute(&job, &frozen).await, Outcome::Executed(_)));
+    let noted = scene.config.path.join("wilco/done").join(job.act_id.to_string());
+    fs::remove_file(noted).expect("noted");
+    let found = scene.mail.lookup(job.act_id, &frozen, start(), None).await;
+    assert!(matches!(found, Found::Executed(_)), "{found:?}");
+    let delivered = scene
+        .config
+        .path
+        .join("new")
+        .join(format!("{}.wilco", job.act_id));
+    fs::remove_file(delivered).expect("read and deleted");
+    let found = scene.mail.lookup(job.act_id, &frozen, start(), None).await;
+    assert!(matches!(found, Found::Unknown(_)), "{found:?}");
+}

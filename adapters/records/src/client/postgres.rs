@@ -223,7 +223,8 @@ impl Postgres {
                 .is_ok_and(|ip| ip.is_loopback());
         let sealed = matches!(
             options.get_ssl_mode(),
-            PgSslMode::Require | PgSslMode::VerifyCa | PgSslMode::VerifyFull
+            // `require` seals without asking who answers: whoever stands in between would get the password.
+            PgSslMode::VerifyCa | PgSslMode::VerifyFull
         );
         if here || plaintext || (sealed && cfg!(feature = "tls")) {
             return Ok(());

@@ -1,5 +1,6 @@
 //! SQLite: the same steps under BEGIN IMMEDIATE, which lets no other writer in between.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -221,7 +222,9 @@ impl File {
             db.execute_batch("PRAGMA foreign_keys = ON")
         };
         set().map_err(|e| trouble(e.to_string()))?;
-        Ok((db, real.display().to_string()))
+        // Another file at the same path (a restored one, say) is another database: what one holds, the other may lack.
+        let meta = std::fs::metadata(&real).map_err(|e| trouble(e.to_string()))?;
+        Ok((db, format!("{} {}:{}", real.display(), meta.dev(), meta.ino())))
     }
 
     /// Open, with every table, column and key that a change needs.

@@ -154,3 +154,20 @@ async fn letters_are_compared_byte_by_byte() {
         ("GB33ABCD".to_owned(), 0)
     );
 }
+
+/// A copy of the table from before the change is put in its place: it has no trace of the change, and that proves nothing.
+#[tokio::test]
+async fn another_file_at_the_same_path_is_another_table() {
+    let house = House::sqlite();
+    let job = change(&house);
+    let frozen = house.prepare(&job).await;
+    let path = house.config.path.clone();
+    let before = house.folder.0.join("before");
+    std::fs::copy(&path, &before).unwrap_or_else(|e| panic!("{e}"));
+    done(house.execute(&job, &frozen).await);
+    // Beside it until it takes its place, so that it is a file of its own.
+    std::fs::rename(&before, &path).unwrap_or_else(|e| panic!("{e}"));
+    let found = house.lookup(&job, &frozen).await;
+    assert!(matches!(found, Found::Unknown(_)), "{found:?}");
+    assert_eq!(house.acts(), 0);
+}

@@ -56,7 +56,7 @@ impl<'a> Talk<'a> {
             "BEGIN ISOLATION LEVEL READ COMMITTED, {mode}; SET LOCAL statement_timeout = {ms}; \
              SET LOCAL lock_timeout = {ms}; SET LOCAL idle_in_transaction_session_timeout = {ms}; \
              SELECT set_config('synchronous_commit', 'on', true) \
-             WHERE current_setting('synchronous_commit') IN ('off', 'local'); SAVEPOINT wilco_who"
+             WHERE current_setting('synchronous_commit') IN ('off', 'local')"
         );
         let begun = sqlx::raw_sql(AssertSqlSafe(begin)).execute(&mut talk.db);
         within(deadline, begun).await?;
@@ -68,13 +68,12 @@ impl<'a> Talk<'a> {
     async fn identity(&mut self) -> Result<String, Stop> {
         let asked = "SELECT system_identifier::text || '/' || current_database() FROM pg_control_system()";
         let row = match timeout_at(self.deadline, sqlx::raw_sql(asked).fetch_one(&mut self.db)).await {
-            // Not everybody may ask; then the database's own number has to do.
-            Ok(Err(sqlx::Error::Database(_))) => {
-                let back = sqlx::raw_sql("ROLLBACK TO SAVEPOINT wilco_who").execute(&mut self.db);
-                within(self.deadline, back).await?;
-                let asked =
-                    "SELECT oid::text || '/' || datname FROM pg_database WHERE datname = current_database()";
-                within(self.deadline, sqlx::raw_sql(asked).fetch_one(&mut self.db)).await?
+            // The database's own number would not do: fresh clusters share it, and what one holds the other seems to lack.
+            Ok(Err(sqlx::Error::Database(e))) => {
+                return Err(Stop::Trouble(format!(
+                    "which cluster this is cannot be told ({}): GRANT EXECUTE ON FUNCTION pg_control_system() to the role",
+                    e.message()
+                )));
             }
             Ok(answered) => answered.map_err(|e| Stop::Trouble(said(&e)))?,
             Err(_) => return Err(Stop::Trouble(NO_ANSWER.to_owned())),
