@@ -144,7 +144,8 @@ pub fn waits_for(act: &Act) -> String {
         Stage::InDoubt(e) if e.progress.escalated => "operator: settle".to_owned(),
         Stage::InDoubt(e) => format!("wilco: look up at {}", e.offer.frozen.adapter),
         Stage::Done(closed) => match closed.verdict {
-            Some(Verdict::Mismatch | Verdict::Contradicted) => "operator: look into the mismatch".to_owned(),
+            Some(Verdict::Mismatch) => "operator: look into the mismatch".to_owned(),
+            Some(Verdict::Contradicted) => "operator: look into the contradiction".to_owned(),
             Some(Verdict::Match) | None => String::new(),
         },
         Stage::Failed(closed) if closed.verdict == Some(Verdict::Contradicted) => {

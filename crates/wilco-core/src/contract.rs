@@ -138,6 +138,22 @@ impl Contract {
         }
     }
 
+    /// What can be done about an act that was done and should not have been, in one clause for people; `dn` is the id of its
+    /// DN.
+    #[must_use]
+    pub fn way_back(&self, dn: &str) -> String {
+        match (self.reversal, self.reversal_until_s) {
+            (Reversal::NewAct, None) => format!("reverse it with ask=UNDO ctx={dn}"),
+            (Reversal::NewAct, Some(s)) => {
+                format!("reverse it with ask=UNDO ctx={dn}, within {s} seconds of its execution")
+            }
+            (Reversal::None, _) => {
+                "nothing takes it back at this counterparty: a person must ask there, by its receipt"
+                    .to_owned()
+            }
+        }
+    }
+
     /// The contract that promises no more than either: what recovery may rely on when an adapter's contract changed
     /// while an act was open.
     #[must_use]
@@ -224,6 +240,10 @@ mod tests {
         assert_eq!(why(&contract, 11), Some("NOCAP"));
         contract.reversal = Reversal::NewAct;
         assert_eq!(why(&contract, 1_000_000), None);
+        assert_eq!(
+            contract.way_back("payer-102"),
+            "reverse it with ask=UNDO ctx=payer-102"
+        );
         contract.reversal_until_s = Some(60);
         assert_eq!(why(&contract, 69), None);
         assert_eq!(why(&contract, 70), Some("EXPIRED"));

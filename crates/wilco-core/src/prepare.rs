@@ -315,6 +315,18 @@ pub enum Reissue {
     Refuse(&'static str, String),
 }
 
+/// What can be done about an act that was done, in one clause for people.
+#[must_use]
+pub fn way_back(act: &Act) -> String {
+    let closed = act.closed();
+    let contract = closed.and_then(|c| c.offer.as_ref()).map(|o| &o.frozen.contract);
+    match (contract, closed) {
+        (Some(contract), Some(closed)) => contract.way_back(&closed.line_id),
+        // Its texts were erased, and what it was done with.
+        _ => "it cannot be reversed here any more".to_owned(),
+    }
+}
+
 /// Decides what a re-issued handoff does to the act `target` whose journal holds message `re` with this `body`. Where the
 /// body was erased, it is taken for the statement: it may have been.
 #[must_use]
@@ -351,7 +363,7 @@ pub fn reissue(handoff: &Handoff, re: &str, target: &Act, body: Option<&str>) ->
         ),
         State::Done => Reissue::Refuse(
             "CONFLICT",
-            format!("{} was done; reverse it with ask=UNDO", target.handoff.id),
+            format!("{} was done; {}", target.handoff.id, way_back(target)),
         ),
         State::Refused if target.closed().is_some_and(|c| c.superseded) => Reissue::Refuse(
             "DUP",

@@ -243,7 +243,8 @@ fn done(
     };
     if verdict == Verdict::Mismatch {
         notes.push(format!(
-            "what ran is not what was stated: reverse it with ask=UNDO ctx={id}"
+            "what ran is not what was stated: {}",
+            frozen.contract.way_back(&id)
         ));
     }
     let mut entries = vec![heard, Entry::line(&id, &line, OURSELVES)];

@@ -161,7 +161,8 @@ async fn answer(engine: &Engine, act: Act, cancel: &Cancel, replayed: bool) -> R
     let mut notes = Vec::new();
     let reply = match act.state() {
         State::Done => {
-            notes.push("it was done before the cancel arrived; reverse it with ask=UNDO".to_owned());
+            let back = wilco_core::prepare::way_back(&act);
+            notes.push(format!("it was done before the cancel arrived; {back}"));
             act.closed().map(|c| c.line.clone()).unwrap_or_default()
         }
         State::Failed | State::Cancelled | State::Refused => acknowledgement(engine, &act, cancel).await?,

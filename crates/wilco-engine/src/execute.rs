@@ -178,7 +178,7 @@ fn tell(engine: &Engine, before: &Act, after: &Act) {
         Stage::Done(closed) if closed.verdict != Some(Verdict::Match) => {
             engine.stats.mismatches.fetch_add(1, Ordering::Relaxed);
             let problem = closed.problems.first().map_or("", |p| p.text.as_str());
-            tracing::error!(%act, thread, problem, "what ran is not what was stated: reverse it");
+            tracing::error!(%act, thread, problem, "what ran is not what was stated: a person must look");
         }
         Stage::InDoubt(e)
             if e.progress.escalated && !before.execution().is_some_and(|b| b.progress.escalated) =>

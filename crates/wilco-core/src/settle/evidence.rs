@@ -47,7 +47,7 @@ pub fn evidence(act: &Act, news: &News, from: &Bearer, now: Timestamp) -> Change
             closed.verdict = Some(Verdict::Contradicted);
             closed.audit = None;
             closed.notes.push(format!(
-                "later evidence contradicts this ({}): {}; whoever closed it must look",
+                "later evidence contradicts this ({}): {}; an operator must look at the counterparty, and tell the sender",
                 now.to_rfc3339(),
                 news.in_words()
             ));
