@@ -242,7 +242,7 @@ async fn the_last_moment_may_come_while_the_message_is_on_its_way() {
     let scene = Scene::smtp(server.port, "");
     let job = remittance();
     let frozen = scene.prepare(&job).await;
-    let permit = crate::support::permit(&job, &frozen, clock);
+    let permit = wilco_adapter::kit::permit(&job, &frozen, clock);
     let outcome = scene.mail.execute(permit, &frozen).await;
     assert!(matches!(outcome, Outcome::NotSent(_)), "{outcome:?}");
     let record = server.record();

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use adapter_mail::{MailAdapter, MailConfig};
+use wilco_adapter::kit;
 use wilco_adapter::{Adapter, Job, Outcome, Permit, ResolveError};
-use wilco_core::act::{Execution, Handoff, Progress};
-use wilco_core::{Act, ActId, Claim, Clock, Durable, Frozen, Offer, Resolved, Stage, Timestamp};
+use wilco_core::{ActId, Clock, Frozen, Resolved, Timestamp};
 
 /// Time that moves only when a test moves it.
 pub struct Still(pub AtomicI64);
@@ -103,13 +103,7 @@ impl Scene {
 
     pub async fn prepare(&self, job: &Job) -> Frozen {
         let resolved = self.resolve(job).await.unwrap_or_else(|e| panic!("{e}"));
-        let description = self.mail.describe();
-        let served = description.serves.iter().find(|s| s.profile == job.profile);
-        freeze(
-            job,
-            resolved,
-            served.unwrap_or_else(|| panic!("{} is served", job.profile)),
-        )
+        kit::frozen_of(job, resolved, &self.mail.describe())
     }
 
     pub async fn execute(&self, job: &Job, frozen: &Frozen) -> Outcome {
@@ -117,7 +111,7 @@ impl Scene {
     }
 
     pub fn permit(&self, job: &Job, frozen: &Frozen) -> Permit {
-        permit(job, frozen, self.clock.clone())
+        kit::permit(job, frozen, self.clock.clone())
     }
 }
 
@@ -192,70 +186,6 @@ pub fn but(mut job: Job, slot: &str, value: &str) -> Job {
         job.slots.push((slot.to_owned(), value.to_owned()));
     }
     job
-}
-
-pub fn freeze(job: &Job, resolved: Resolved, served: &wilco_adapter::Served) -> Frozen {
-    Frozen {
-        adapter: "mail".to_owned(),
-        values: resolved.values,
-        extra: resolved.extra,
-        carried: served.carried.clone(),
-        request: resolved.request,
-        placed: resolved.placed,
-        authorise_at: resolved.authorise_at,
-        profile_digest: String::new(),
-        contract: served.contract.clone(),
-        not_after: job.now.plus_seconds(3_600),
-    }
-}
-
-/// A permit as a durable claim yields it.
-pub fn permit(job: &Job, frozen: &Frozen, clock: Arc<dyn Clock>) -> Permit {
-    let offer = Offer {
-        attempt: 1,
-        rb_id: "payer-101".to_owned(),
-        statement: String::new(),
-        statement_sha256: String::new(),
-        expires_at: frozen.not_after,
-        frozen: frozen.clone(),
-        problems: Vec::new(),
-        notes: Vec::new(),
-    };
-    let claim = Claim {
-        owner: "test".to_owned(),
-        epoch: 1,
-        claimed_at: job.now,
-        deadline: frozen.not_after,
-        not_after: frozen.not_after,
-    };
-    let act = Act {
-        act_id: job.act_id,
-        version: 2,
-        thread: "scheduler".to_owned(),
-        handoff: Handoff::default(),
-        principal: "scheduler".to_owned(),
-        created_at: job.now,
-        updated_at: job.now,
-        seq: 2,
-        head: String::new(),
-        lines: 1,
-        long_ids: false,
-        attempt: 1,
-        tokens: Vec::new(),
-        limit: frozen.not_after,
-        undo_of: None,
-        likeness: None,
-        waiting: Vec::new(),
-        released_by: None,
-        stage: Stage::Executing(Execution {
-            offer,
-            confirmation: String::new(),
-            claim,
-            progress: Progress::default(),
-        }),
-    };
-    let durable = Durable::attest(std::slice::from_ref(&act));
-    Permit::from_claim(&act, &durable, clock).unwrap_or_else(|| panic!("a claimed act yields a permit"))
 }
 
 /// The words of an outcome that is not a success.
