@@ -161,6 +161,7 @@ impl<'a> Talk<'a> {
         let changed = within(self.deadline, change.execute(&mut self.db))
             .await?
             .rows_affected();
+        self.nothing_later().await?;
         let recorded = self.recorded(act, swap).await?;
         if changed == 0 {
             return Ok(Err(match recorded {
@@ -196,6 +197,12 @@ impl<'a> Talk<'a> {
             }
         }
         Ok(Ok((recorded, who)))
+    }
+
+    /// Has deferred triggers and constraints act now, and until COMMIT: what one of them changes must be read back too.
+    async fn nothing_later(&mut self) -> Result<(), Stop> {
+        let asked = sqlx::raw_sql("SET CONSTRAINTS ALL IMMEDIATE").execute(&mut self.db);
+        within(self.deadline, asked).await.map(drop)
     }
 
     pub async fn commit(mut self) -> Result<(), Stop> {

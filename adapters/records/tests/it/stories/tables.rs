@@ -149,6 +149,21 @@ pub async fn a_rule_of_the_table_is_its_own_refusal(house: House) {
     assert!(text.contains("too late"), "{text}");
     assert_eq!((house.account("marlow"), house.acts()), (OLD.to_owned(), 0));
     assert!(matches!(house.lookup(&job, &frozen).await, Found::Absent(_)));
+
+    // And one that puts another account there at the end, when it would have been read back already.
+    house.sql("DROP TRIGGER late ON vendor");
+    house.sql(
+        "CREATE FUNCTION later() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+         UPDATE vendor SET acct = '99-99-99/99999999' WHERE sup = NEW.sup; RETURN NULL; END $$",
+    );
+    house.sql(
+        "CREATE CONSTRAINT TRIGGER later AFTER UPDATE ON vendor DEFERRABLE INITIALLY DEFERRED \
+         FOR EACH ROW WHEN (NEW.acct <> '99-99-99/99999999') EXECUTE FUNCTION later()",
+    );
+    let text = rejected(house.execute(&job, &frozen).await);
+    assert!(text.contains("would show acct as 99-99-99/99999999"), "{text}");
+    assert_eq!((house.account("marlow"), house.acts()), (OLD.to_owned(), 0));
+    assert!(matches!(house.lookup(&job, &frozen).await, Found::Absent(_)));
 }
 
 pub async fn one_supplier_has_one_row(house: House) {
