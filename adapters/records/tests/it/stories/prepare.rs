@@ -35,10 +35,22 @@ pub async fn what_is_stated_is_what_the_table_says(house: House) {
         .await
         .unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(resolved.cut_off, Some(at("20251006T0000Z")));
-    assert_eq!(resolved.notes, ["supplier: Marlow Supplies Ltd"]);
+    assert_eq!(
+        resolved.notes,
+        [
+            "supplier: Marlow Supplies Ltd",
+            "the account is replaced at once; eff=20251005 is noted in the row, nothing waits for that day"
+        ]
+    );
     assert_eq!(resolved.extra, []);
 
     // Nobody named a day: today, in the table's own zone.
+    let today = house
+        .adapter()
+        .resolve(&but(change(&house), "eff", "20251002"))
+        .await;
+    let today = today.unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(today.notes, ["supplier: Marlow Supplies Ltd"]);
     let late = house.with(|c| c.time_zone = "+14:00".to_owned());
     late.clock.pass(3_600);
     let resolved = late.adapter().resolve(&but(change(&late), "eff", "")).await;
@@ -52,6 +64,7 @@ pub async fn what_is_stated_is_what_the_table_says(house: House) {
         (eff, resolved.cut_off),
         (Some("20251003"), Some(at("20251003T1000Z")))
     );
+    assert_eq!(resolved.notes, ["supplier: Marlow Supplies Ltd"]);
     assert_eq!((late.account("marlow"), late.acts()), (OLD.to_owned(), 0));
 }
 
