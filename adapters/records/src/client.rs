@@ -180,7 +180,9 @@ fn missing(config: &Checked, text: &str) -> String {
                 .lines()
                 .map(|l| l.split("--").next().unwrap_or_default().trim());
             let sql: Vec<&str> = lines.filter(|l| !l.is_empty()).collect();
-            format!("; create it: {}", sql.join(" ").replacen(usual, &name, 1))
+            let sql = sql.join(" ").replacen(usual, &name, 1);
+            // Without its end: the sentence goes on with a semicolon of its own.
+            format!("; create it: {}", sql.trim_end_matches(';'))
         })
     });
     hint.unwrap_or_default()

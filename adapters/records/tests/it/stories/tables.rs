@@ -23,6 +23,7 @@ pub async fn a_missing_table_is_said_and_stops_only_this_adapter(house: House) {
     );
     // The words can be used as they are.
     let create = text.split_once("create it: ").map(|(_, sql)| sql);
+    assert!(create.is_some_and(|sql| sql.ends_with(')')), "{text}");
     house.sql(create.unwrap_or_else(|| panic!("{text}")));
     assert_eq!(house.adapter().health().await, Ok(()));
     house.sql("DROP TABLE wilco_acts");
@@ -122,6 +123,22 @@ pub async fn a_row_that_comes_out_otherwise_is_rolled_back(house: House) {
     }
     let text = rejected(house.execute(&job, &frozen).await);
     assert!(text.contains("month end"), "{text}");
+    assert_eq!((house.account("marlow"), house.acts()), (OLD.to_owned(), 0));
+
+    // And one that swallows the change without a word: the row has not moved, and is not said to have.
+    if house.is_sqlite() {
+        house.sql("DROP TRIGGER t");
+        house.sql("CREATE TRIGGER t BEFORE UPDATE ON vendor BEGIN SELECT raise(IGNORE); END");
+    } else {
+        house.sql(
+            "CREATE OR REPLACE FUNCTION g() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$",
+        );
+    }
+    let text = rejected(house.execute(&job, &frozen).await);
+    assert!(
+        text.contains("did not make the change, though the row of marlow stands as stated"),
+        "{text}"
+    );
     assert_eq!((house.account("marlow"), house.acts()), (OLD.to_owned(), 0));
 }
 
