@@ -5,7 +5,7 @@
 //! in between; and the row is what lookups read. README.md has a table of what happens at each point of failure.
 //!
 //! `config` is what operators write; `statement` and `sql` make the statements (pure), `wire` what is frozen and what rows
-//! say (pure); `resolve` prepares; `client` is the only IO. What never lives here: SQL from a line, retries, judgement of
+//! say (pure); `callback` which call-back counts and `judge` whether a change may be committed (pure); `resolve` prepares; `client` is the only IO. What never lives here: SQL from a line, retries, judgement of
 //! whether an account is the right one, and a call-back's words from anywhere but the customer's own table.
 
 mod callback;
