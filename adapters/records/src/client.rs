@@ -22,9 +22,10 @@ use std::sync::Arc;
 use wilco_adapter::Permit;
 use wilco_core::{ActId, Clock};
 
+use crate::callback::{Called, Calls};
 use crate::config::{Checked, Whereabouts};
 use crate::tables::{ACTS_TABLE, CALLBACKS_TABLE};
-use crate::wire::{Callback, Recorded, Row, Swap};
+use crate::wire::{Recorded, Row, Swap};
 use postgres::Postgres;
 use sqlite::Sqlite;
 
@@ -39,8 +40,8 @@ pub(crate) enum Client {
 pub(crate) struct Seen {
     /// At most two: more than one is too many.
     pub rows: Vec<Row>,
-    /// Empty unless they were asked for.
-    pub callbacks: Vec<Callback>,
+    /// Where they were asked for.
+    pub calls: Option<Calls>,
     /// Which database it is: the same words for the same one, whatever address leads to it.
     pub database: String,
 }
@@ -49,7 +50,8 @@ pub(crate) struct Seen {
 #[derive(Debug)]
 pub(crate) struct Looked {
     pub recorded: Option<Recorded>,
-    pub callbacks: Vec<Callback>,
+    /// Where a call-back was required, and they could be read.
+    pub calls: Option<Calls>,
     pub database: String,
 }
 
@@ -65,8 +67,8 @@ pub(crate) struct Order {
 /// What came of it.
 #[derive(Debug)]
 pub(crate) enum Changed {
-    /// It was made, with this row, and, where one was required, the call-back: by whom, when.
-    Done(Recorded, Option<(String, String)>),
+    /// It was made, with this row, and, where one was required, on this call-back.
+    Done(Recorded, Option<Called>),
     /// It had been made before.
     Before(Recorded),
     /// The database says that it cannot be made; nothing changed.
@@ -178,7 +180,9 @@ fn missing(config: &Checked, text: &str) -> String {
                 .lines()
                 .map(|l| l.split("--").next().unwrap_or_default().trim());
             let sql: Vec<&str> = lines.filter(|l| !l.is_empty()).collect();
-            format!("; create it: {}", sql.join(" ").replacen(usual, &name, 1))
+            let sql = sql.join(" ").replacen(usual, &name, 1);
+            // Without its end: the sentence goes on with a semicolon of its own.
+            format!("; create it: {}", sql.trim_end_matches(';'))
         })
     });
     hint.unwrap_or_default()
@@ -188,5 +192,3 @@ fn missing(config: &Checked, text: &str) -> String {
 fn elsewhere(stated: &str, here: &str) -> String {
     format!("it was stated from the database {stated}, and the configuration now leads to {here}")
 }
-
-const MOVED: &str = "the table does not have the stated account any more";

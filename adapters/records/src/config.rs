@@ -12,7 +12,7 @@ use wilco_adapter::secret::{SecretPlaceError, SecretSource};
 use wilco_adapter::zone::{ZONE_RULE, Zone};
 
 use crate::sql::{Mapping, Statements};
-use crate::statement::Dialect;
+use crate::statement::{Dialect, Param};
 
 /// The `[adapters.records]` table.
 #[derive(Debug, Clone, Deserialize)]
@@ -46,6 +46,8 @@ pub struct RecordsConfig {
     pub acts_table: String,
     /// The table with one row for each call-back.
     pub callbacks_table: String,
+    /// Its column that holds which act a call-back is for, where it has one: then it counts for that act alone.
+    pub callbacks_ref: String,
     /// `required`: nothing changes before a call-back for exactly this change is recorded. `none`: not asked for.
     pub callback: String,
     /// What an account looks like: `uk` (`40-12-88/61102938`) or `any`.
@@ -163,6 +165,7 @@ pub(crate) struct Checked {
     pub table: Name,
     pub acts: Name,
     pub callbacks: Name,
+    pub callbacks_ref: Option<Name>,
     pub columns: Columns,
     /// Whether the table shows an effective date; without one, a change counts from the day it is made.
     pub shows_eff: bool,
@@ -193,6 +196,7 @@ impl Default for RecordsConfig {
             eff_as: "text".to_owned(),
             acts_table: "wilco_acts".to_owned(),
             callbacks_table: "wilco_callbacks".to_owned(),
+            callbacks_ref: String::new(),
             callback: "none".to_owned(),
             account: "uk".to_owned(),
             sql: OwnSql::default(),
@@ -254,6 +258,14 @@ impl RecordsConfig {
         let table = Name::parse("table", &self.table, 2)?;
         let acts = Name::parse("acts_table", &self.acts_table, 2)?;
         let callbacks = Name::parse("callbacks_table", &self.callbacks_table, 2)?;
+        let callbacks_ref = match self.callbacks_ref.as_str() {
+            "" => None,
+            name => Some(Name::parse("callbacks_ref", name, 1)?),
+        };
+        if callbacks_ref.is_some() && self.sql.callback.is_some() {
+            let rule = "must be left out where sql.callback is given: use :ref in that statement";
+            return Err(wrong("callbacks_ref", rule, &self.callbacks_ref));
+        }
         let eff_as = one_of(
             "eff_as",
             &self.eff_as,
@@ -266,6 +278,7 @@ impl RecordsConfig {
             eff_as,
             acts: &acts,
             callbacks: &callbacks,
+            callbacks_ref: callbacks_ref.as_ref(),
             own: &self.sql,
         });
         let statements = statements.map_err(|(field, rule)| {
@@ -276,6 +289,13 @@ impl RecordsConfig {
             };
             wrong(field, &rule, said.as_deref().unwrap_or_default())
         })?;
+        let callback = one_of("callback", &self.callback, &[("none", false), ("required", true)])?;
+        if let (true, Dialect::Postgres, Some(own)) = (callback, dialect, &self.sql.change)
+            && !statements.change.params.contains(&Param::At)
+        {
+            let rule = "must use :at where a call-back is required: written into the acts table, it says which call-backs are used";
+            return Err(wrong("sql.change", rule, own));
+        }
         let zone =
             Zone::parse(&self.time_zone).ok_or_else(|| wrong("time_zone", ZONE_RULE, &self.time_zone))?;
         let accounts = [("uk", Accounts::Uk), ("any", Accounts::Any)];
@@ -285,11 +305,12 @@ impl RecordsConfig {
             table,
             acts,
             callbacks,
+            callbacks_ref,
             shows_eff: columns.eff.is_some(),
             shows_apref: columns.apref.is_some(),
             columns,
             own_callback: self.sql.callback.is_some(),
-            callback: one_of("callback", &self.callback, &[("none", false), ("required", true)])?,
+            callback,
             accounts: one_of("account", &self.account, &accounts)?,
             timeout: Duration::from_secs(u64::from(self.timeout_s)),
             settle_window_s: self.settle_window_s,
@@ -396,6 +417,7 @@ impl Checked {
                     .collect()
             }
             "sql.callback" => vec!["by", "at"],
+            "acts" => vec!["ref", "at"],
             "lookup" => vec!["sup", "prev", "acct", "eff", "apref"],
             _ => Vec::new(),
         }

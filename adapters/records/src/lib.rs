@@ -5,11 +5,13 @@
 //! in between; and the row is what lookups read. README.md has a table of what happens at each point of failure.
 //!
 //! `config` is what operators write; `statement` and `sql` make the statements (pure), `wire` what is frozen and what rows
-//! say (pure); `resolve` prepares; `client` is the only IO. What never lives here: SQL from a line, retries, judgement of
+//! say (pure); `callback` which call-back counts and `judge` whether a change may be committed (pure); `resolve` prepares; `client` is the only IO. What never lives here: SQL from a line, retries, judgement of
 //! whether an account is the right one, and a call-back's words from anywhere but the customer's own table.
 
+mod callback;
 mod client;
 mod config;
+mod judge;
 mod resolve;
 mod sql;
 mod statement;
@@ -26,9 +28,11 @@ use wilco_core::{ActId, Clock, Contract, Frozen, Resolved, Timestamp};
 pub use config::{ColumnsConfig, ConfigError, OwnSql, RecordsConfig};
 pub use tables::{ACTS_TABLE, CALLBACKS_TABLE, VENDOR_TABLE};
 
+use callback::{Called, counted, counts};
 use client::{Changed, Client, Order, Seen};
 use config::{Checked, Whereabouts};
-use wire::{Swap, clean, counts, sql_text};
+use statement::Param;
+use wire::{Swap, clean, sql_text};
 
 const NAME: &str = "records";
 const CHGBANK: &str = "CHGBANK";
@@ -105,15 +109,23 @@ impl RecordsAdapter {
     }
 
     /// How a call-back is recorded.
-    fn how_to_record(&self, swap: &Swap) -> String {
+    fn how_to_record(&self, act: ActId, swap: &Swap) -> String {
         if self.config.own_callback {
+            let reference = match self.config.statements.callback.params.contains(&Param::Ref) {
+                true => format!("ref {act}, "),
+                false => String::new(),
+            };
             return format!(
-                "record it where sql.callback looks for it, for sup {}, prev {} and acct {}, with by and at",
+                "record it where sql.callback looks for it, for {reference}sup {}, prev {} and acct {}, with by and at",
                 swap.sup, swap.prev, swap.acct
             );
         }
+        let (column, reference) = match &self.config.callbacks_ref {
+            Some(name) => (format!("{}, ", name.quoted()), format!("'{act}', ")),
+            None => (String::new(), String::new()),
+        };
         format!(
-            "record it: INSERT INTO {} (sup, prev, acct, \"by\", at) VALUES ({}, {}, {}, '<your name>', \
+            "record it: INSERT INTO {} ({column}sup, prev, acct, \"by\", at) VALUES ({reference}{}, {}, {}, '<your name>', \
              '<when, such as {}>')",
             self.config.callbacks.shown(),
             sql_text(&swap.sup),
@@ -123,7 +135,7 @@ impl RecordsAdapter {
         )
     }
 
-    fn awaiting(&self, swap: &Swap, seen: &Seen, why_not: Option<String>) -> Ready {
+    fn awaiting(&self, act: ActId, swap: &Swap, seen: &Seen, why_not: Option<String>) -> Ready {
         let now_on_file = seen
             .rows
             .first()
@@ -143,7 +155,7 @@ impl RecordsAdapter {
             text: format!(
                 "a call-back is required and not recorded{why_not}: {}{changed}; then {}",
                 self.ring(swap),
-                self.how_to_record(swap)
+                self.how_to_record(act, swap)
             ),
         }
     }
@@ -166,9 +178,9 @@ impl RecordsAdapter {
 }
 
 /// The status people are shown.
-fn status(word: &str, callback: Option<&(String, String)>) -> String {
+fn status(word: &str, callback: Option<&Called>) -> String {
     match callback {
-        Some((by, at)) => format!("{word}; call-back by {by} at {at}"),
+        Some(Called { by, told, .. }) => format!("{word}; call-back by {by} at {told}"),
         None => word.to_owned(),
     }
 }
@@ -228,9 +240,12 @@ impl Adapter for RecordsAdapter {
             };
         }
         if self.needs_callback(&swap) {
-            match counts(&seen.callbacks, &swap, self.clock.now()) {
-                Ok((by, at)) => tracing::info!(%act, %by, %at, "the call-back is recorded"),
-                Err(why_not) => return self.awaiting(&swap, &seen, why_not),
+            let calls = seen.calls.as_ref();
+            match calls.map_or(Err(None), |c| counts(c, act, &swap, self.clock.now())) {
+                Ok(Called { by, told, .. }) => {
+                    tracing::info!(%act, %by, at = %told, "the call-back is recorded")
+                }
+                Err(why_not) => return self.awaiting(act, &swap, &seen, why_not),
             }
         }
         Ready::Yes
@@ -278,7 +293,7 @@ impl Adapter for RecordsAdapter {
         };
         if let Some(recorded) = looked.recorded {
             // Who rang, where it can still be told.
-            let callback = counts(&looked.callbacks, &swap, self.clock.now()).ok();
+            let callback = looked.calls.and_then(|calls| counted(&calls, act, &swap));
             return Found::Executed(recorded.report(act, status("changed", callback.as_ref())));
         }
         if looked.database != swap.database {

@@ -93,6 +93,12 @@ pub(crate) async fn resolve(records: &RecordsAdapter, job: &Job) -> Result<Resol
         }
     };
     let mut notes = vec![format!("supplier: {who}")];
+    if eff.0 != on_line(config.zone.date_at(job.now)) {
+        notes.push(format!(
+            "the account is replaced at once; eff={} is noted in the row, nothing waits for that day",
+            eff.0
+        ));
+    }
     let mut extra = Vec::new();
     if config.callback {
         extra.push(("x_callback".to_owned(), "required".to_owned()));

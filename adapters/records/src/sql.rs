@@ -20,6 +20,8 @@ pub(crate) struct Statements {
     pub lookup: Statement,
     /// Call-backs recorded for exactly this change.
     pub callback: Statement,
+    /// When the supplier's account was changed by us, the newest first.
+    pub acts: Statement,
 }
 
 /// What the statements are built from.
@@ -30,6 +32,7 @@ pub(crate) struct Mapping<'a> {
     pub eff_as: EffAs,
     pub acts: &'a Name,
     pub callbacks: &'a Name,
+    pub callbacks_ref: Option<&'a Name>,
     pub own: &'a OwnSql,
 }
 
@@ -98,6 +101,7 @@ impl Statements {
                 mapping.callback(),
                 CALLBACK,
             )?,
+            acts: read("acts", &None, mapping.acts(), OURS)?,
         })
     }
 
@@ -198,12 +202,26 @@ impl Mapping<'_> {
     }
 
     fn callback(&self) -> String {
+        let reference = match self.callbacks_ref {
+            Some(column) => format!(" AND {} = :ref", as_text(&column.quoted())),
+            None => String::new(),
+        };
         format!(
-            "SELECT {} AS \"by\", {} AS at FROM {} WHERE sup = :sup AND prev = :prev AND acct = :acct \
-             ORDER BY at DESC LIMIT {MOST_CALLBACKS}",
+            "SELECT {} AS \"by\", {} AS at FROM {} WHERE sup = :sup AND prev = :prev AND acct = :acct{reference} \
+             ORDER BY at DESC LIMIT {MOST_ROWS}",
             shown("\"by\""),
             shown("at"),
             self.callbacks.quoted()
+        )
+    }
+
+    /// All are written by us in one form, in which the order of the texts is that of the times.
+    fn acts(&self) -> String {
+        format!(
+            "SELECT {} AS ref, {} AS at FROM {} WHERE sup = :sup ORDER BY at DESC LIMIT {MOST_ROWS}",
+            shown("ref"),
+            shown("at"),
+            self.acts.quoted()
         )
     }
 
@@ -229,8 +247,8 @@ impl Mapping<'_> {
     }
 }
 
-/// How many call-backs for one change are looked at, the newest first.
-pub(crate) const MOST_CALLBACKS: u32 = 50;
+/// How many call-backs for one change, and changes of one supplier, are looked at, the newest first.
+pub(crate) const MOST_ROWS: u32 = 50;
 
 /// Whole, for comparing.
 fn as_text(column: &str) -> String {

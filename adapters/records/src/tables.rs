@@ -32,6 +32,6 @@ pub const CALLBACKS_TABLE: &str = r#"CREATE TABLE IF NOT EXISTS wilco_callbacks 
   prev TEXT NOT NULL, -- the account that is replaced
   acct TEXT NOT NULL, -- the account they confirmed
   "by" TEXT NOT NULL, -- who rang
-  at   TEXT NOT NULL  -- when, RFC 3339
+  at   TEXT NOT NULL  -- when, RFC 3339, to the second
 );
 "#;

@@ -1,8 +1,6 @@
 //! What is frozen for an act, and what the database's rows say. Pure.
 
 use serde::{Deserialize, Serialize};
-use time::format_description::well_known::Rfc3339;
-use time::{OffsetDateTime, PrimitiveDateTime, UtcOffset};
 use wilco_adapter::Report;
 use wilco_core::{ActId, Frozen, Timestamp};
 
@@ -58,13 +56,6 @@ pub(crate) struct Recorded {
     pub acct: String,
     pub eff: Option<String>,
     pub apref: Option<String>,
-}
-
-/// One call-back, as somebody wrote it down.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Callback {
-    pub by: Option<String>,
-    pub at: Option<String>,
 }
 
 impl Swap {
@@ -197,43 +188,6 @@ impl Recorded {
     }
 }
 
-/// The call-back that counts: by somebody, since the act began, not ahead of now; the earliest of them. Else why
-/// none does.
-pub(crate) fn counts(
-    rows: &[Callback],
-    swap: &Swap,
-    now: Timestamp,
-) -> Result<(String, String), Option<String>> {
-    // Written to the second or the minute, a call-back made right after it seems to be before it.
-    let since = swap.asked_at.minute_down();
-    let latest = now.plus_seconds(SKEW_S);
-    let mut why_not = None;
-    let mut best: Option<(Timestamp, String, String)> = None;
-    for row in rows {
-        let by = clean(row.by.as_deref().unwrap_or_default().trim(), 80);
-        let at = row.at.as_deref().unwrap_or_default().trim();
-        let told = clean(at, 40);
-        let Some(time) = instant(at) else {
-            why_not.get_or_insert(format!(
-                "a call-back is recorded, but its time {told} cannot be read"
-            ));
-            continue;
-        };
-        if by.is_empty() {
-            why_not.get_or_insert("a call-back is recorded, but not by whom".to_owned());
-        } else if time < since {
-            why_not.get_or_insert(format!(
-                "a call-back was recorded at {told}, before this was asked for"
-            ));
-        } else if time > latest {
-            why_not.get_or_insert(format!("a call-back is recorded for {told}, which has not come"));
-        } else if best.as_ref().is_none_or(|(t, ..)| time < *t) {
-            best = Some((time, by, told));
-        }
-    }
-    best.map(|(_, by, told)| (by, told)).ok_or(why_not)
-}
-
 /// When the handoff of an act arrived: its id says so (RFC 9562 §5.7).
 pub(crate) fn begun_at(act: ActId) -> Timestamp {
     let millis = act
@@ -242,46 +196,6 @@ pub(crate) fn begun_at(act: ActId) -> Timestamp {
         .take(6)
         .fold(0_i64, |n, b| n << 8 | i64::from(*b));
     Timestamp(millis.saturating_mul(1_000))
-}
-
-/// How far the clock of whoever records a call-back may be ahead of ours, in seconds.
-const SKEW_S: i64 = 300;
-
-/// A time as people and databases write it: RFC 3339, or `2026-10-02 09:15[:30[.5]]` with `Z`, `+00`, `+00:00` or
-/// nothing, which is UTC.
-fn instant(text: &str) -> Option<Timestamp> {
-    if text.len() > 40 || !text.is_ascii() {
-        return None;
-    }
-    if let Ok(time) = OffsetDateTime::parse(text, &Rfc3339) {
-        return Some(Timestamp::from_datetime(time));
-    }
-    let (date, rest) = text.split_at_checked(10)?;
-    let rest = rest.strip_prefix(['T', ' '])?;
-    let zone_at = rest.find(['Z', '+', '-']).unwrap_or(rest.len());
-    let (clock, zone) = rest.split_at_checked(zone_at)?;
-    let offset = match zone {
-        "" | "Z" => UtcOffset::UTC,
-        zone => {
-            let minutes = match zone.len() {
-                3 => "00",
-                5 => zone.get(3..)?,
-                6 => zone.get(3..)?.strip_prefix(':')?,
-                _ => return None,
-            };
-            let hours: i8 = zone.get(..3)?.parse().ok()?;
-            let minutes: i8 = minutes.parse().ok()?;
-            UtcOffset::from_hms(hours, if zone.starts_with('-') { -minutes } else { minutes }, 0).ok()?
-        }
-    };
-    let clock = if clock.len() == 5 {
-        format!("{clock}:00")
-    } else {
-        clock.to_owned()
-    };
-    let plain = OffsetDateTime::parse(&format!("{date}T{clock}Z"), &Rfc3339).ok()?;
-    let local = PrimitiveDateTime::new(plain.date(), plain.time());
-    Some(Timestamp::from_datetime(local.assume_offset(offset)))
 }
 
 /// Whether a value can stand on a line, and what must be so if not.
@@ -330,10 +244,10 @@ pub(crate) fn sql_text(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn swap(asked_at: &str) -> Swap {
+    pub(crate) fn swap(asked_at: &str) -> Swap {
         Swap {
             ask: "CHGBANK".to_owned(),
             sup: "marlow".to_owned(),
@@ -350,69 +264,14 @@ mod tests {
         }
     }
 
-    fn at(text: &str) -> Timestamp {
+    pub(crate) fn at(text: &str) -> Timestamp {
         Timestamp::from_rw1(text).unwrap_or_else(|| panic!("a time: {text}"))
-    }
-
-    fn called(by: &str, at: &str) -> Callback {
-        let some = |t: &str| (!t.is_empty()).then(|| t.to_owned());
-        Callback {
-            by: some(by),
-            at: some(at),
-        }
-    }
-
-    #[test]
-    fn times_are_read_as_people_and_databases_write_them() {
-        let noon = at("20261002T1200Z");
-        for text in [
-            "2026-10-02T12:00:00Z",
-            "2026-10-02T12:00:00.000+00:00",
-            "2026-10-02 12:00:00",
-            "2026-10-02 12:00",
-            "2026-10-02T12:00Z",
-            "2026-10-02 14:00:00+02",
-            "2026-10-02 06:30:00.0-05:30",
-            "2026-10-02 14:00:00+0200",
-        ] {
-            assert_eq!(instant(text), Some(noon), "{text}");
-        }
-        for bad in [
-            "",
-            "today",
-            "2026-10-02",
-            "20261002T1200Z",
-            "2026-13-02 12:00",
-            "2026-10-02 12:00 CEST",
-            "é",
-        ] {
-            assert_eq!(instant(bad), None, "{bad}");
-        }
     }
 
     #[test]
     fn an_act_knows_when_it_began() {
         let began = at("20261002T0900Z");
         assert_eq!(begun_at(ActId::new(began, [255; 10])), began);
-    }
-
-    #[test]
-    fn a_call_back_counts_from_the_handoff_on_and_names_who_made_it() {
-        let now = at("20261002T1200Z");
-        let swap = swap("20261002T0900Z");
-        let told = |rows: &[Callback]| counts(rows, &swap, now);
-        let good = called("j.smith", "2026-10-02T09:30:00Z");
-        let who = Ok(("j.smith".to_owned(), "2026-10-02T09:30:00Z".to_owned()));
-        assert_eq!(told(std::slice::from_ref(&good)), who);
-        assert_eq!(told(&[called("x", "2026-10-02T11:00:00Z"), good.clone()]), who);
-        assert_eq!(told(&[called("x", "2026-10-01T11:00:00Z"), good]), who);
-        assert_eq!(told(&[]), Err(None));
-        let why = |row: Callback| told(&[row]).err().flatten().unwrap_or_default();
-        assert!(why(called("x", "2026-10-02T08:59:59Z")).contains("before this was asked for"));
-        assert!(why(called("x", "2026-10-02T12:05:01Z")).contains("has not come"));
-        assert!(why(called("x", "yesterday")).contains("cannot be read"));
-        assert!(why(called("", "2026-10-02T09:30:00Z")).contains("not by whom"));
-        assert!(why(called("  ", "2026-10-02T09:30:00Z")).contains("not by whom"));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use wilco_core::ActId;
 
 use super::{Changed, Looked, Order, Seen, Stop, elsewhere};
 use crate::config::{Checked, Whereabouts};
+use crate::judge::Judged;
 use crate::wire::{Swap, clean};
 use talk::{For, Talk, said};
 
@@ -39,7 +40,7 @@ impl Postgres {
         talk.end().await;
         Ok(Seen {
             rows,
-            callbacks: Vec::new(),
+            calls: None,
             database,
         })
     }
@@ -48,15 +49,15 @@ impl Postgres {
         let mut talk = self.begin(self.places()?.0, For::Truth).await?;
         talk.check().await.map_err(Stop::words)?;
         let rows = talk.rows(&swap.sup).await.map_err(Stop::words)?;
-        let callbacks = match self.config.callback || swap.callback {
-            true => talk.callbacks(act, swap).await.map_err(Stop::words)?,
-            false => Vec::new(),
+        let calls = match self.config.callback || swap.callback {
+            true => Some(talk.calls(act, swap).await.map_err(Stop::words)?),
+            false => None,
         };
         let database = talk.database.clone();
         talk.end().await;
         Ok(Seen {
             rows,
-            callbacks,
+            calls,
             database,
         })
     }
@@ -65,15 +66,15 @@ impl Postgres {
         let mut talk = self.begin(self.places()?.0, For::Truth).await?;
         let recorded = talk.recorded(act, swap).await.map_err(Stop::words)?;
         // Only to name who rang; the lookup does not depend on it.
-        let callbacks = match recorded.is_some() && swap.callback {
-            true => talk.callbacks(act, swap).await.unwrap_or_default(),
-            false => Vec::new(),
+        let calls = match recorded.is_some() && swap.callback {
+            true => talk.calls(act, swap).await.ok(),
+            false => None,
         };
         let database = talk.database.clone();
         talk.end().await;
         Ok(Looked {
             recorded,
-            callbacks,
+            calls,
             database,
         })
     }
@@ -131,12 +132,12 @@ impl Postgres {
         }
         wilco_failpoint::reach!("send.may_send");
         let (recorded, callback) = match talk.steps(&order).await {
-            Ok(Ok(done)) => done,
-            Ok(Err(ended)) => {
+            Ok(Judged::Stands(recorded, callback)) => (recorded, callback),
+            Ok(Judged::Before(recorded)) => {
                 talk.end().await;
-                return ended;
+                return Changed::Before(recorded);
             }
-            Err(Stop::Refused(text)) => {
+            Ok(Judged::Not(text)) | Err(Stop::Refused(text)) => {
                 drop(talk);
                 return self.refused(&order, text).await;
             }

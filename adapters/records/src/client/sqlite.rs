@@ -10,11 +10,13 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags, params_from_iter};
 use wilco_core::ActId;
 
-use super::{Changed, Looked, MOVED, Order, Seen, Stop, elsewhere, missing, no_key};
+use super::{Changed, Looked, Order, Seen, Stop, elsewhere, missing, no_key};
+use crate::callback::{Callback, Calls, Earlier, at_of_change, clock};
 use crate::config::Checked;
-use crate::sql::MOST_CALLBACKS;
+use crate::judge::{Judged, Shown, judge};
+use crate::sql::MOST_ROWS;
 use crate::statement::Statement;
-use crate::wire::{Callback, Recorded, Row, Swap, clean, counts};
+use crate::wire::{Recorded, Row, Swap, clean};
 
 /// The file, and what is said to it.
 pub(crate) struct Sqlite {
@@ -32,20 +34,22 @@ impl Sqlite {
         Sqlite { file }
     }
 
-    pub async fn read(&self, sup: &str, callbacks_for: Option<(ActId, Swap)>) -> Result<Seen, String> {
+    pub async fn read(&self, sup: &str, calls_for: Option<(ActId, Swap)>) -> Result<Seen, String> {
         let (file, sup) = (self.file.clone(), sup.to_owned());
         blocking(move || {
             let (db, database) = file.open_and_check().map_err(Stop::words)?;
             db.execute_batch("PRAGMA query_only = ON; BEGIN")
                 .map_err(|e| file.words(&e))?;
             let rows = file.rows(&db, &sup).map_err(Stop::words)?;
-            let callbacks = match callbacks_for {
-                Some((act, swap)) => file.callbacks(&db, act, &swap).map_err(Stop::words)?,
-                None => Vec::new(),
+            let calls = match calls_for {
+                Some((act, swap)) if file.config.callback || swap.callback => {
+                    Some(file.calls(&db, act, &swap).map_err(Stop::words)?)
+                }
+                _ => None,
             };
             Ok(Seen {
                 rows,
-                callbacks,
+                calls,
                 database,
             })
         })
@@ -60,13 +64,13 @@ impl Sqlite {
                 .map_err(|e| file.words(&e))?;
             let recorded = file.recorded(&db, act, &swap).map_err(Stop::words)?;
             // Only to name who rang; the lookup does not depend on it.
-            let callbacks = match recorded.is_some() && swap.callback {
-                true => file.callbacks(&db, act, &swap).unwrap_or_default(),
-                false => Vec::new(),
+            let calls = match recorded.is_some() && swap.callback {
+                true => file.calls(&db, act, &swap).ok(),
+                false => None,
             };
             Ok(Looked {
                 recorded,
-                callbacks,
+                calls,
                 database,
             })
         })
@@ -119,9 +123,9 @@ impl File {
         wilco_failpoint::reach!("send.may_send");
         // Dropped without COMMIT, the connection rolls back.
         let (recorded, callback) = match self.steps(&db, order) {
-            Ok(Ok(done)) => done,
-            Ok(Err(ended)) => return ended,
-            Err(Stop::Refused(text)) => return self.refused(db, order, text),
+            Ok(Judged::Stands(recorded, callback)) => (recorded, callback),
+            Ok(Judged::Before(recorded)) => return Changed::Before(recorded),
+            Ok(Judged::Not(text)) | Err(Stop::Refused(text)) => return self.refused(db, order, text),
             Err(Stop::Trouble(text)) => return Changed::NotSent(text),
         };
         if let Err(e) = order.permit.may_send() {
@@ -144,54 +148,29 @@ impl File {
         }
     }
 
-    /// Everything between BEGIN and COMMIT: what was made, or how it ended without being made.
-    #[allow(clippy::type_complexity)]
-    fn steps(
-        &self,
-        db: &Connection,
-        order: &Order,
-    ) -> Result<Result<(Recorded, Option<(String, String)>), Changed>, Stop> {
+    /// Everything between BEGIN and COMMIT: what is done, and what it comes to.
+    fn steps(&self, db: &Connection, order: &Order) -> Result<Judged, Stop> {
         let (act, swap, statements) = (order.permit.act_id(), &order.swap, &self.config.statements);
         let now = order.clock.now();
-        let binds = swap.binds(&statements.change, act, now);
-        let changed = self.run(db, &statements.change, binds)?;
-        if changed == 0 {
-            return Ok(Err(match self.recorded(db, act, swap)? {
-                Some(recorded) => Changed::Before(recorded),
-                None => Changed::Refused(format!("{MOVED} ({})", swap.prev)),
-            }));
-        }
+        let calls = || match order.callback {
+            true => self.calls(db, act, swap).map(Some),
+            false => Ok(None),
+        };
+        let at = at_of_change(calls()?.as_ref(), act, swap, now);
+        let changed = self.run(db, &statements.change, swap.binds(&statements.change, act, at))?;
         let rows = self.rows(db, &swap.sup)?;
-        let (1, [row]) = (changed, rows.as_slice()) else {
-            let rule = "must be one row for each sup; nothing was changed";
-            return Err(Stop::Refused(format!(
-                "{changed} rows were changed for {}: {rule}",
-                swap.sup
-            )));
+        if let (1, [row], Some(record)) = (changed, rows.as_slice(), &statements.record) {
+            self.run(db, record, swap.binds_of_row(record, act, at, row))?;
+        }
+        let calls = calls()?;
+        let shown = Shown {
+            changed: u64::try_from(changed).unwrap_or(u64::MAX),
+            rows: &rows,
+            recorded: self.recorded(db, act, swap)?,
+            calls: calls.as_ref(),
+            now,
         };
-        if let Some(record) = &statements.record {
-            self.run(db, record, swap.binds_of_row(record, act, now, row))?;
-        }
-        let Some(recorded) = self.recorded(db, act, swap)? else {
-            return Err(Stop::Refused(
-                "the row with our reference is not there after it was written".to_owned(),
-            ));
-        };
-        let (eff, apref) = (self.config.shows_eff, self.config.shows_apref);
-        if let Some(text) = swap.differs(row, &recorded, eff, apref) {
-            return Err(Stop::Refused(format!("{text}; nothing was changed")));
-        }
-        let mut who = None;
-        if order.callback {
-            match counts(&self.callbacks(db, act, swap)?, swap, now) {
-                Ok(found) => who = Some(found),
-                Err(_) => {
-                    let text = "the call-back is not recorded any more; nothing was changed";
-                    return Err(Stop::Refused(text.to_owned()));
-                }
-            }
-        }
-        Ok(Ok((recorded, who)))
+        Ok(judge(shown, act, swap, &self.config))
     }
 
     /// The change was refused and rolled back. It may have been because it stands already.
@@ -239,6 +218,7 @@ impl File {
         all.extend(s.record.as_ref().map(|r| ("record", r)));
         if self.config.callback {
             all.push(("sql.callback", &s.callback));
+            all.push(("acts", &s.acts));
         }
         for (name, statement) in all {
             let prepared = db.prepare(&statement.sql).map_err(|e| {
@@ -346,16 +326,27 @@ impl File {
         Ok(found.into_iter().next())
     }
 
-    fn callbacks(&self, db: &Connection, act: ActId, swap: &Swap) -> Result<Vec<Callback>, Stop> {
-        let statement = &self.config.statements.callback;
-        let binds = swap.binds(statement, act, swap.asked_at);
-        let most = usize::try_from(MOST_CALLBACKS).unwrap_or(usize::MAX);
-        self.ask(db, statement, params_from_iter(binds), most, |get| {
+    fn calls(&self, db: &Connection, act: ActId, swap: &Swap) -> Result<Calls, Stop> {
+        let most = usize::try_from(MOST_ROWS).unwrap_or(usize::MAX);
+        let s = &self.config.statements;
+        let binds = |statement| params_from_iter(swap.binds(statement, act, swap.asked_at));
+        let rows = self.ask(db, &s.callback, binds(&s.callback), most, |get| {
             Ok(Callback {
                 by: get("by")?,
                 at: get("at")?,
             })
-        })
+        })?;
+        let acts = self.ask(db, &s.acts, binds(&s.acts), most, |get| {
+            Ok(Earlier {
+                reference: get("ref")?.unwrap_or_default(),
+                at: get("at")?,
+            })
+        })?;
+        let now: String = db
+            .query_row("SELECT strftime('%Y-%m-%dT%H:%M:%fZ', 'now')", (), |r| r.get(0))
+            .map_err(|e| self.stop(&e))?;
+        let now = clock(&now).map_err(Stop::Trouble)?;
+        Ok(Calls { rows, acts, now })
     }
 
     /// At most `most` rows of a question. A column that is not asked for is none.

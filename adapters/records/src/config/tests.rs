@@ -38,6 +38,11 @@ fn paths_count_from_the_data_folder_unless_they_are_absolute() {
 fn each_field_has_its_rule() {
     for (text, words) in [
         ("database = \"mysql\"", "database: must be"),
+        ("callbacks_ref = \"act id\"", "callbacks_ref"),
+        (
+            "callbacks_ref = \"act\"\n[sql]\ncallback = \"SELECT :sup, :prev, :acct\"",
+            "callbacks_ref: must be left out where sql.callback is given",
+        ),
         (
             "database = \"postgres\"",
             "database_url_file, database_url_env, database_url_command",

@@ -34,7 +34,7 @@ fn the_child() {
         config.database = "postgres".to_owned();
         config.database_url_file = told.url;
     }
-    let clock = wilco_adapter::kit::Still::at(crate::house::at("20261002T0900Z"));
+    let clock = wilco_adapter::kit::Still::at(crate::house::at("20251002T0900Z"));
     let adapter =
         adapter_records::RecordsAdapter::new(&config, clock.clone()).unwrap_or_else(|e| panic!("{e}"));
     let mut job = wilco_adapter::kit::job(

@@ -78,7 +78,7 @@ impl Bench for TableBench {
         let slots = [
             ("sup", sup.as_str()),
             ("acct", acct.as_str()),
-            ("eff", "20261005"),
+            ("eff", "20251005"),
             ("apref", "FD-0930"),
         ];
         kit::job(self.house.clock.now(), "pay", "CHGBANK", &item, &slots, &EXEC)

@@ -41,7 +41,9 @@ on_both! {
         values_are_never_statements a_day_is_kept_as_a_date what_the_table_does_not_know_is_carried;
     undo: a_change_is_reversed_by_an_act_of_its_own what_moved_on_is_not_reversed;
     callback: nothing_changes_before_the_call_back a_call_back_for_something_else_does_not_count
-        a_call_back_withdrawn_stops_the_change a_call_back_outlives_a_statement_that_ran_out;
+        a_call_back_withdrawn_stops_the_change a_call_back_outlives_a_statement_that_ran_out
+        a_call_back_serves_one_change a_call_back_used_between_ready_and_commit_does_not_count
+        a_call_back_may_name_the_act_it_is_for;
     tables: a_missing_table_is_said_and_stops_only_this_adapter without_its_key_the_acts_table_is_not_used
         a_row_that_comes_out_otherwise_is_rolled_back a_rule_of_the_table_is_its_own_refusal one_supplier_has_one_row
         another_database_and_other_statements_are_noticed;

@@ -9,11 +9,13 @@ use sqlx::{
 use tokio::time::{Instant, timeout_at};
 use wilco_core::ActId;
 
-use crate::client::{Changed, MOVED, Order, Stop, missing, no_key};
+use crate::callback::{Callback, Calls, Earlier, at_of_change, clock};
+use crate::client::{Order, Stop, missing, no_key};
 use crate::config::Checked;
-use crate::sql::MOST_CALLBACKS;
+use crate::judge::{Judged, Shown, judge};
+use crate::sql::MOST_ROWS;
 use crate::statement::Statement;
-use crate::wire::{Callback, Recorded, Row, Swap, clean, counts};
+use crate::wire::{Recorded, Row, Swap, clean};
 
 /// One connection with a transaction begun on it. Dropped, the connection closes and the transaction is gone.
 pub(super) struct Talk<'a> {
@@ -95,6 +97,7 @@ impl<'a> Talk<'a> {
         self.understood("lookup", &s.lookup).await?;
         if self.config.callback {
             self.understood("sql.callback", &s.callback).await?;
+            self.understood("acts", &s.acts).await?;
         }
         self.has_key().await
     }
@@ -145,57 +148,46 @@ impl<'a> Talk<'a> {
         Ok(())
     }
 
-    /// Everything between the permit and COMMIT: what was made, or how it ended without being made.
-    #[allow(clippy::type_complexity)]
-    pub async fn steps(
-        &mut self,
-        order: &Order,
-    ) -> Result<Result<(Recorded, Option<(String, String)>), Changed>, Stop> {
+    /// Everything between the permit and COMMIT: what is done, and what it comes to.
+    pub async fn steps(&mut self, order: &Order) -> Result<Judged, Stop> {
         let config = self.config;
         let (act, swap) = (order.permit.act_id(), &order.swap);
         let now = order.clock.now();
+        let calls = self.calls_for(order).await?;
+        let at = at_of_change(calls.as_ref(), act, swap, now);
         let mut change = sqlx::query(AssertSqlSafe(config.statements.change.sql.clone())).persistent(false);
-        for bind in swap.binds(&config.statements.change, act, now) {
+        for bind in swap.binds(&config.statements.change, act, at) {
             change = change.bind(bind);
         }
         let changed = within(self.deadline, change.execute(&mut self.db))
             .await?
             .rows_affected();
+        self.nothing_later().await?;
         let recorded = self.recorded(act, swap).await?;
-        if changed == 0 {
-            return Ok(Err(match recorded {
-                Some(recorded) => Changed::Before(recorded),
-                None => Changed::Refused(format!("{MOVED} ({})", swap.prev)),
-            }));
-        }
         let rows = self.rows(&swap.sup).await?;
-        let (1, [row]) = (changed, rows.as_slice()) else {
-            let rule = "must be one row for each sup; nothing was changed";
-            return Err(Stop::Refused(format!(
-                "{changed} rows were changed for {}: {rule}",
-                swap.sup
-            )));
+        // Again: whoever changed the same row in between has committed by now, and may have used the call-back.
+        let calls = self.calls_for(order).await?;
+        let shown = Shown {
+            changed,
+            rows: &rows,
+            recorded,
+            calls: calls.as_ref(),
+            now,
         };
-        let Some(recorded) = recorded else {
-            let rule = "must write the row for :ref; nothing was changed";
-            return Err(Stop::Refused(format!(
-                "sql.change left no row with our reference: it {rule}"
-            )));
-        };
-        if let Some(text) = swap.differs(row, &recorded, config.shows_eff, config.shows_apref) {
-            return Err(Stop::Refused(format!("{text}; nothing was changed")));
+        Ok(judge(shown, act, swap, config))
+    }
+
+    async fn calls_for(&mut self, order: &Order) -> Result<Option<Calls>, Stop> {
+        match order.callback {
+            true => self.calls(order.permit.act_id(), &order.swap).await.map(Some),
+            false => Ok(None),
         }
-        let mut who = None;
-        if order.callback {
-            match counts(&self.callbacks(act, swap).await?, swap, now) {
-                Ok(found) => who = Some(found),
-                Err(_) => {
-                    let text = "the call-back is not recorded any more; nothing was changed";
-                    return Err(Stop::Refused(text.to_owned()));
-                }
-            }
-        }
-        Ok(Ok((recorded, who)))
+    }
+
+    /// Has deferred triggers and constraints act now, and until COMMIT: what one of them changes must be read back too.
+    async fn nothing_later(&mut self) -> Result<(), Stop> {
+        let asked = sqlx::raw_sql("SET CONSTRAINTS ALL IMMEDIATE").execute(&mut self.db);
+        within(self.deadline, asked).await.map(drop)
     }
 
     pub async fn commit(mut self) -> Result<(), Stop> {
@@ -251,17 +243,31 @@ impl<'a> Talk<'a> {
         Ok(found.await?.into_iter().next())
     }
 
-    pub async fn callbacks(&mut self, act: ActId, swap: &Swap) -> Result<Vec<Callback>, Stop> {
-        let statement = &self.config.statements.callback;
-        let binds = swap.binds(statement, act, swap.asked_at);
-        let most = usize::try_from(MOST_CALLBACKS).unwrap_or(usize::MAX);
-        let callback = |row: &PgRow| {
+    pub async fn calls(&mut self, act: ActId, swap: &Swap) -> Result<Calls, Stop> {
+        let most = usize::try_from(MOST_ROWS).unwrap_or(usize::MAX);
+        let s = &self.config.statements;
+        let binds = |statement| swap.binds(statement, act, swap.asked_at);
+        let rows = self.ask(&s.callback, binds(&s.callback), most, |row| {
             Ok(Callback {
                 by: text(row, "by")?,
                 at: text(row, "at")?,
             })
-        };
-        self.ask(statement, binds, most, callback).await
+        });
+        let rows = rows.await?;
+        let acts = self.ask(&s.acts, binds(&s.acts), most, |row| {
+            Ok(Earlier {
+                reference: text(row, "ref")?.unwrap_or_default(),
+                at: text(row, "at")?,
+            })
+        });
+        let acts = acts.await?;
+        let asked =
+            "SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')";
+        let asked = sqlx::raw_sql(asked).fetch_one(&mut self.db);
+        let row = within(self.deadline, asked).await?;
+        let now: String = row.try_get(0).map_err(|e| Stop::Trouble(said(&e)))?;
+        let now = clock(&now).map_err(Stop::Trouble)?;
+        Ok(Calls { rows, acts, now })
     }
 
     /// At most `most` rows of a question.

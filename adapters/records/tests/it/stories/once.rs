@@ -16,17 +16,17 @@ pub async fn a_change_is_made_once_however_often_it_is_sent(house: House) {
     assert_eq!(report.status, "changed");
     assert_eq!(report.receipt, Some(job.act_id.to_string()));
     let row = house.sql("SELECT sup, acct, eff, apref FROM vendor WHERE sup = 'marlow'");
-    assert_eq!(row, format!("marlow|{NEW}|20261005|FD-0930"));
+    assert_eq!(row, format!("marlow|{NEW}|20251005|FD-0930"));
     let told: Vec<&str> = ["sup", "acct", "eff", "apref", "prev"]
         .iter()
         .filter_map(|s| value(&report, s))
         .collect();
-    assert_eq!(told, ["marlow", NEW, "20261005", "FD-0930", OLD]);
+    assert_eq!(told, ["marlow", NEW, "20251005", "FD-0930", OLD]);
     let recorded = house.sql("SELECT ref, ask, sup, prev, acct, eff, apref, at FROM wilco_acts");
     let act = job.act_id;
     assert_eq!(
         recorded,
-        format!("{act}|CHGBANK|marlow|{OLD}|{NEW}|20261005|FD-0930|2026-10-02T09:00:00.000Z")
+        format!("{act}|CHGBANK|marlow|{OLD}|{NEW}|20251005|FD-0930|2025-10-02T09:00:00.000Z")
     );
 
     for _ in 0..3 {

@@ -18,7 +18,7 @@ pub async fn what_is_stated_is_what_the_table_says(house: House) {
         [
             ("sup", "marlow", Source::Resolved),
             ("acct", NEW, Source::Handoff),
-            ("eff", "20261005", Source::Handoff),
+            ("eff", "20251005", Source::Handoff),
             ("apref", "FD-0930", Source::Handoff),
             ("prev", OLD, Source::Resolved),
         ]
@@ -34,11 +34,23 @@ pub async fn what_is_stated_is_what_the_table_says(house: House) {
         .resolve(&job)
         .await
         .unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!(resolved.cut_off, Some(at("20261006T0000Z")));
-    assert_eq!(resolved.notes, ["supplier: Marlow Supplies Ltd"]);
+    assert_eq!(resolved.cut_off, Some(at("20251006T0000Z")));
+    assert_eq!(
+        resolved.notes,
+        [
+            "supplier: Marlow Supplies Ltd",
+            "the account is replaced at once; eff=20251005 is noted in the row, nothing waits for that day"
+        ]
+    );
     assert_eq!(resolved.extra, []);
 
     // Nobody named a day: today, in the table's own zone.
+    let today = house
+        .adapter()
+        .resolve(&but(change(&house), "eff", "20251002"))
+        .await;
+    let today = today.unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(today.notes, ["supplier: Marlow Supplies Ltd"]);
     let late = house.with(|c| c.time_zone = "+14:00".to_owned());
     late.clock.pass(3_600);
     let resolved = late.adapter().resolve(&but(change(&late), "eff", "")).await;
@@ -50,8 +62,9 @@ pub async fn what_is_stated_is_what_the_table_says(house: House) {
         .map(|v| v.value.as_str());
     assert_eq!(
         (eff, resolved.cut_off),
-        (Some("20261003"), Some(at("20261003T1000Z")))
+        (Some("20251003"), Some(at("20251003T1000Z")))
     );
+    assert_eq!(resolved.notes, ["supplier: Marlow Supplies Ltd"]);
     assert_eq!((late.account("marlow"), late.acts()), (OLD.to_owned(), 0));
 }
 
@@ -76,14 +89,14 @@ pub async fn what_cannot_be_done_is_refused_by_name(house: House) {
         ),
         (but(change(&house), "apref", ""), "NOCTX", "slot apref is missing"),
         (
-            but(change(&house), "eff", "20261001"),
+            but(change(&house), "eff", "20251001"),
             "SCOPE",
-            "slot eff: 20261001 is over",
+            "slot eff: 20251001 is over",
         ),
         (
-            but(change(&house), "eff", "20260231"),
+            but(change(&house), "eff", "20250231"),
             "SCOPE",
-            "slot eff: 20260231 is no date",
+            "slot eff: 20250231 is no date",
         ),
         (
             but(change(&house), "prev", OTHER),
@@ -184,11 +197,11 @@ pub async fn a_day_is_kept_as_a_date(house: House) {
     let report = done(house.execute(&job, &frozen).await);
     assert_eq!(
         (value(&report, "eff"), value(&report, "apref")),
-        (Some("20261005"), None)
+        (Some("20251005"), None)
     );
     assert_eq!(
         house.sql("SELECT iban, \"from\" FROM \"Order\""),
-        format!("{NEW}|2026-10-05")
+        format!("{NEW}|2025-10-05")
     );
 }
 
@@ -202,7 +215,7 @@ pub async fn what_the_table_does_not_know_is_carried(house: House) {
         why == "SCOPE" && text.contains("slot eff") && text.contains("no column"),
         "{text}"
     );
-    let job = but(change(&house), "eff", "20261002");
+    let job = but(change(&house), "eff", "20251002");
     let frozen = house.prepare(&job).await;
     assert_eq!(frozen.carried, ["eff", "apref"]);
     let report = done(house.execute(&job, &frozen).await);

@@ -23,6 +23,7 @@ pub async fn a_missing_table_is_said_and_stops_only_this_adapter(house: House) {
     );
     // The words can be used as they are.
     let create = text.split_once("create it: ").map(|(_, sql)| sql);
+    assert!(create.is_some_and(|sql| sql.ends_with(')')), "{text}");
     house.sql(create.unwrap_or_else(|| panic!("{text}")));
     assert_eq!(house.adapter().health().await, Ok(()));
     house.sql("DROP TABLE wilco_acts");
@@ -123,6 +124,22 @@ pub async fn a_row_that_comes_out_otherwise_is_rolled_back(house: House) {
     let text = rejected(house.execute(&job, &frozen).await);
     assert!(text.contains("month end"), "{text}");
     assert_eq!((house.account("marlow"), house.acts()), (OLD.to_owned(), 0));
+
+    // And one that swallows the change without a word: the row has not moved, and is not said to have.
+    if house.is_sqlite() {
+        house.sql("DROP TRIGGER t");
+        house.sql("CREATE TRIGGER t BEFORE UPDATE ON vendor BEGIN SELECT raise(IGNORE); END");
+    } else {
+        house.sql(
+            "CREATE OR REPLACE FUNCTION g() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$",
+        );
+    }
+    let text = rejected(house.execute(&job, &frozen).await);
+    assert!(
+        text.contains("did not make the change, though the row of marlow stands as stated"),
+        "{text}"
+    );
+    assert_eq!((house.account("marlow"), house.acts()), (OLD.to_owned(), 0));
 }
 
 pub async fn a_rule_of_the_table_is_its_own_refusal(house: House) {
@@ -147,6 +164,21 @@ pub async fn a_rule_of_the_table_is_its_own_refusal(house: House) {
     let frozen = house.prepare(&job).await;
     let text = rejected(house.execute(&job, &frozen).await);
     assert!(text.contains("too late"), "{text}");
+    assert_eq!((house.account("marlow"), house.acts()), (OLD.to_owned(), 0));
+    assert!(matches!(house.lookup(&job, &frozen).await, Found::Absent(_)));
+
+    // And one that puts another account there at the end, when it would have been read back already.
+    house.sql("DROP TRIGGER late ON vendor");
+    house.sql(
+        "CREATE FUNCTION later() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+         UPDATE vendor SET acct = '99-99-99/99999999' WHERE sup = NEW.sup; RETURN NULL; END $$",
+    );
+    house.sql(
+        "CREATE CONSTRAINT TRIGGER later AFTER UPDATE ON vendor DEFERRABLE INITIALLY DEFERRED \
+         FOR EACH ROW WHEN (NEW.acct <> '99-99-99/99999999') EXECUTE FUNCTION later()",
+    );
+    let text = rejected(house.execute(&job, &frozen).await);
+    assert!(text.contains("would show acct as 99-99-99/99999999"), "{text}");
     assert_eq!((house.account("marlow"), house.acts()), (OLD.to_owned(), 0));
     assert!(matches!(house.lookup(&job, &frozen).await, Found::Absent(_)));
 }

@@ -20,7 +20,7 @@ pub async fn a_change_is_reversed_by_an_act_of_its_own(house: House) {
             Some("marlow"),
             Some(OLD),
             Some(NEW),
-            Some("20261002"),
+            Some("20251002"),
             Some("FD-0931")
         ]
     );
