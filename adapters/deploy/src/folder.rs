@@ -5,6 +5,7 @@
 //! acts/<act> -> ../releases/v2-4f2a90c1b7de  made once for an act, and never again
 //! acts/<act>.json                            the plan, the frozen bytes
 //! acts/<act>.done                            written after the switch
+//! acts/.id                                   which folder this is; made once
 //! next.<act> -> acts/<act>                   the link that is renamed to `current`
 //! releases/v2-4f2a90c1b7de/                  unpacked at prepare, never changed
 //! wilco.lock                                 held by whoever switches or looks
@@ -20,8 +21,9 @@
 //! | there | there | begun and not switched. Nobody takes it up again, so it never will be |
 //! | there | gone | switched, as `current` or `acts/<act>.done` shows too |
 //!
-//! `release` is what can run, `unpack` and `tree` make and measure it; `resolve` and `switch` are the two halves of an act.
+//! `identity` tells this folder from another in its place; `release` is what can run, `unpack` and `tree` make and measure it; `resolve` and `switch` are the two halves of an act.
 
+mod identity;
 mod release;
 mod resolve;
 mod switch;
@@ -32,7 +34,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use wilco_adapter::{Found, Job, Outcome, Permit, ResolveError};
+use wilco_adapter::{Found, Job, Outcome, Permit, Ready, ResolveError};
 use wilco_core::Resolved;
 
 use crate::asked::{Asked, passing};
@@ -61,10 +63,13 @@ pub(crate) struct Site {
     place: Place,
     config: CheckedFolder,
     timeout: Duration,
+    /// Where the daemon keeps which folder it knew last.
+    memory: PathBuf,
 }
 
 impl Folder {
-    pub fn new(place: &Place, config: &CheckedFolder, timeout: Duration) -> Folder {
+    /// `work`: the adapter's own folder, in the data folder.
+    pub fn new(place: &Place, config: &CheckedFolder, timeout: Duration, work: &Path) -> Folder {
         let mut config = config.clone();
         config.folder = std::path::absolute(&config.folder).unwrap_or(config.folder);
         Folder {
@@ -72,6 +77,7 @@ impl Folder {
                 place: place.clone(),
                 config,
                 timeout,
+                memory: identity::memory_of(work, &place.name),
             }),
             one: tokio::sync::Mutex::new(()),
         }
@@ -87,6 +93,16 @@ impl Folder {
         let (site, job, asked) = (Arc::clone(&self.site), job.clone(), asked.clone());
         let done = tokio::task::spawn_blocking(move || site.resolve(&job, &asked)).await;
         done.unwrap_or_else(|e| Err(passing(format!("preparing ended abnormally: {e}"))))
+    }
+
+    /// Whether it is the folder that was stated: another one, or none, says nothing of it.
+    pub async fn ready(&self, plan: &Plan) -> Ready {
+        let (site, plan) = (Arc::clone(&self.site), plan.clone());
+        let stated = tokio::task::spawn_blocking(move || site.is_the_stated(&plan)).await;
+        match stated.unwrap_or_else(|e| Err(format!("looking ended abnormally: {e}"))) {
+            Ok(()) => Ready::Yes,
+            Err(text) => Ready::Unknown(text),
+        }
     }
 
     pub async fn execute(&self, permit: Permit, body: String, plan: Plan) -> Outcome {
@@ -122,12 +138,9 @@ impl Folder {
     pub async fn health(&self) -> Result<(), String> {
         let site = Arc::clone(&self.site);
         let live = tokio::task::spawn_blocking(move || {
-            // Before the first deployment there is no folder yet, and it is made then.
-            if site.config.folder.exists() {
-                site.live().map(drop)
-            } else {
-                Ok(())
-            }
+            site.is_there()?;
+            site.is_known()?;
+            site.live().map(drop)
         });
         live.await.unwrap_or_else(|e| Err(e.to_string()))
     }

@@ -67,7 +67,7 @@ impl DeployAdapter {
                 kind: match &t.kind {
                     CheckedKind::Git(git) => Kind::Git(Box::new(Git::new(&t.place, git, &config))),
                     CheckedKind::Folder(folder) => {
-                        Kind::Folder(Folder::new(&t.place, folder, config.timeout))
+                        Kind::Folder(Folder::new(&t.place, folder, config.timeout, &config.work))
                     }
                 },
             })
@@ -94,7 +94,7 @@ impl DeployAdapter {
                                  is certainly no deployment, any after is in doubt"
                 .to_owned(),
             not_found_means: "git: the remote answers, shows the branch, and has no ref of this act. folder: the act's \
-                              link was never made, asked under the folder's lock. A remote that lags, or from which \
+                              link was never made, asked under the lock of the folder with the stated id. A remote that lags, or from which \
                               refs/wilco was deleted, would say the same"
                 .to_owned(),
             reversal_until_s: None,
@@ -210,7 +210,7 @@ impl Adapter for DeployAdapter {
         }
         match &target.kind {
             Kind::Git(git) => git.ready(&plan).await,
-            Kind::Folder(_) => Ready::Yes,
+            Kind::Folder(folder) => folder.ready(&plan).await,
         }
     }
 

@@ -296,7 +296,9 @@ impl FolderScene {
         let config = DeployConfig::from_toml(&table)
             .unwrap_or_else(|e| panic!("{e}"))
             .in_folder(&temp.0);
-        std::fs::create_dir_all(temp.0.join("artefacts")).unwrap_or_else(|e| panic!("{e}"));
+        for folder in ["artefacts", "live"] {
+            std::fs::create_dir_all(temp.0.join(folder)).unwrap_or_else(|e| panic!("{e}"));
+        }
         let clock = Still::at(nine());
         let scene = FolderScene {
             adapter: adapter(&config, &clock),
