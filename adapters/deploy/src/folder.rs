@@ -39,7 +39,7 @@ use wilco_core::Resolved;
 
 use crate::asked::{Asked, passing};
 use crate::config::{CheckedFolder, Place};
-use crate::plan::Plan;
+use crate::plan::{Plan, clean};
 use crate::program::{self, Call, Ended, Failure};
 
 /// The word for what is frozen for such a target.
@@ -140,7 +140,9 @@ impl Folder {
         let live = tokio::task::spawn_blocking(move || {
             site.is_there()?;
             site.is_known()?;
-            site.live().map(drop)
+            site.live()?;
+            site.has_artefacts()?;
+            site.has_health()
         });
         live.await.unwrap_or_else(|e| Err(e.to_string()))
     }
@@ -199,7 +201,46 @@ impl Site {
         self.root().join("acts")
     }
 
+    /// The artefacts' folder is there.
+    fn has_artefacts(&self) -> Result<(), String> {
+        let at = &self.config.artefacts;
+        if at.is_dir() {
+            return Ok(());
+        }
+        Err(format!(
+            "artefacts: {} is not there; mount it or name another",
+            at.display()
+        ))
+    }
+
+    /// The health program is there, as far as that can be known before a release is: what is named by a path that counts from
+    /// the folder may come with it.
+    fn has_health(&self) -> Result<(), String> {
+        let Some(program) = self.config.health.as_ref().and_then(|words| words.first()) else {
+            return Ok(());
+        };
+        let found = if Path::new(program).is_absolute() {
+            is_program(Path::new(program))
+        } else if program.contains('/') {
+            true
+        } else {
+            program::paths().any(|folder| is_program(&folder.join(program)))
+        };
+        if found {
+            return Ok(());
+        }
+        Err(format!(
+            "health: there is no program {}; name one by its path, or put it on the PATH",
+            clean(program, 200)
+        ))
+    }
+
     fn until(&self) -> Instant {
         Instant::now() + self.timeout
     }
+}
+
+fn is_program(at: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::metadata(at).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }

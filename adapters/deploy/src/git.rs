@@ -126,9 +126,20 @@ impl Git {
     pub async fn health(&self) -> Result<(), String> {
         let branch = self.config.branch.clone();
         self.ensure().await?;
-        self.read_refs(&self.config.remote, &[&branch], HEALTH)
-            .await
-            .map(drop)
+        let refs = self.read_refs(&self.config.remote, &[&branch], HEALTH).await?;
+        self.has_branch(&refs)
+    }
+
+    /// The branch is there, or its first deployment may make it.
+    fn has_branch(&self, refs: &[Ref]) -> Result<(), String> {
+        let branch = &self.config.branch;
+        if self.config.create_branch || parse::at(refs, branch).is_some() {
+            return Ok(());
+        }
+        Err(format!(
+            "branch: the remote shows no {branch}; make it there, name another, or set create_branch = true if its first \
+             deployment is to make it"
+        ))
     }
 
     /// How the act stands at the remote.

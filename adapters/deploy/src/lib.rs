@@ -17,7 +17,7 @@ mod window;
 
 pub use config::{ConfigError, DeployConfig, FolderConfig, GitConfig, TargetConfig, WindowRule};
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use wilco_adapter::{Adapter, Description, Found, Job, Outcome, Permit, Ready, ResolveError, Served};
@@ -46,6 +46,30 @@ pub struct DeployAdapter {
 struct Target {
     place: Place,
     kind: Kind,
+    /// What its trouble was when it was last asked, so that each is logged once; empty when it was well.
+    trouble: Mutex<String>,
+}
+
+impl Target {
+    async fn health(&self) -> Result<(), String> {
+        let healthy = match &self.kind {
+            Kind::Git(git) => git.health().await,
+            Kind::Folder(folder) => folder.health().await,
+        };
+        let now = healthy.as_ref().err().cloned().unwrap_or_default();
+        let mut before = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        if *before != now {
+            match now.as_str() {
+                "" => tracing::info!(target = self.place.name, "the deploy target is well again"),
+                text => tracing::warn!(
+                    target = self.place.name,
+                    "the deploy target is in trouble: {text}"
+                ),
+            }
+            *before = now;
+        }
+        healthy.map_err(|text| format!("{}: {text}", self.place.name))
+    }
 }
 
 enum Kind {
@@ -64,6 +88,7 @@ impl DeployAdapter {
         let target = |t: &config::CheckedTarget| {
             Arc::new(Target {
                 place: t.place.clone(),
+                trouble: Mutex::default(),
                 kind: match &t.kind {
                     CheckedKind::Git(git) => Kind::Git(Box::new(Git::new(&t.place, git, &config))),
                     CheckedKind::Folder(folder) => {
@@ -257,17 +282,17 @@ impl Adapter for DeployAdapter {
             let (target, places) = (Arc::clone(target), Arc::clone(&places));
             asked.spawn(async move {
                 let _place = places.acquire().await;
-                let healthy = match &target.kind {
-                    Kind::Git(git) => git.health().await,
-                    Kind::Folder(folder) => folder.health().await,
-                };
-                healthy.map_err(|text| format!("{}: {text}", target.place.name))
+                target.health().await
             });
         }
         let mut down = Vec::new();
         while let Some(said) = asked.join_next().await {
             match said {
-                Ok(Ok(())) => return Ok(()),
+                Ok(Ok(())) => {
+                    // The others are asked to the end, for the log.
+                    asked.detach_all();
+                    return Ok(());
+                }
                 Ok(Err(text)) => down.push(text),
                 Err(e) => down.push(e.to_string()),
             }

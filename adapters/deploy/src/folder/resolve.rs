@@ -271,19 +271,28 @@ impl Site {
         }
         match found.as_slice() {
             [one] => Ok(one.clone()),
-            [] if !self.config.artefacts.is_dir() => Err(passing(format!(
-                "{} is not there",
-                self.config.artefacts.display()
-            ))),
-            [] => Err(refused(
-                "NOCTX",
-                format!("slot ver: there is no artefact {base}.tar.gz, and no folder {base}"),
-            )),
+            [] => {
+                self.has_artefacts().map_err(passing)?;
+                Err(if self.has_no_artefacts() {
+                    passing(format!(
+                        "artefacts: {} is empty; if it should hold {base}, it is perhaps not mounted",
+                        self.config.artefacts.display()
+                    ))
+                } else {
+                    let text = format!("slot ver: there is no artefact {base}.tar.gz, and no folder {base}");
+                    refused("NOCTX", text)
+                })
+            }
             _ => Err(refused(
                 "SCOPE",
                 format!("slot ver: {base} is there as an archive and as a folder; leave one"),
             )),
         }
+    }
+
+    /// The artefacts' folder is empty, as one is that is not mounted: that an artefact is not in there proves nothing.
+    fn has_no_artefacts(&self) -> bool {
+        fs::read_dir(&self.config.artefacts).is_ok_and(|mut entries| entries.next().is_none())
     }
 
     fn measure(&self, at: &Path) -> Result<String, ResolveError> {

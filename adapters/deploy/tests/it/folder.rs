@@ -484,11 +484,43 @@ async fn artefacts_that_are_missing_or_two_are_refused_by_name() {
     let (why, text) = refusal(&scene.adapter, &scene.deploy("v1")).await;
     assert!(why == "SCOPE" && text.contains("leave one"), "{why} {text}");
     assert_eq!(refusal(&scene.adapter, &scene.deploy("a/b")).await.0, "SCOPE");
-    fs::rename(scene.temp.0.join("artefacts"), scene.temp.0.join("away")).expect("moved");
-    assert!(matches!(
-        scene.adapter.resolve(&scene.deploy("v2")).await,
-        Err(ResolveError::Passing(_))
-    ));
+}
+
+#[tokio::test]
+async fn artefacts_and_a_health_program_that_are_not_there_are_named_and_close_nothing() {
+    let scene = FolderScene::new();
+    let artefacts = scene.temp.0.join("artefacts");
+    fs::rename(&artefacts, scene.temp.0.join("away")).expect("unmounted");
+    for said in [
+        waits(&scene, "v2").await,
+        scene.adapter.health().await.expect_err("they are away"),
+    ] {
+        assert!(said.contains("api-prod") && said.contains("artefacts:"), "{said}");
+    }
+    fs::create_dir(&artefacts).expect("the mount point");
+    let text = waits(&scene, "v2").await;
+    assert!(text.contains("artefacts:") && text.contains("is empty"), "{text}");
+    fs::remove_dir(&artefacts).expect("removed");
+    fs::rename(scene.temp.0.join("away"), &artefacts).expect("mounted");
+    assert_eq!(scene.adapter.health().await, Ok(()));
+    scene.deployed("v2").await;
+
+    for (program, is_there) in [
+        ("/nowhere/health", false),
+        ("no-such-program-of-anybody", false),
+        ("/etc/passwd", false),
+        ("test", true),
+        ("current/health", true),
+    ] {
+        let scene = FolderScene::with(&format!("health = [\"{program}\"]"));
+        match scene.adapter.health().await {
+            Ok(()) => assert!(is_there, "{program}"),
+            Err(said) => {
+                let named = said.contains("api-prod") && said.contains("health:") && said.contains(program);
+                assert!(!is_there && named, "{said}");
+            }
+        }
+    }
 }
 
 #[tokio::test]
