@@ -20,6 +20,8 @@ use crate::plan::clean;
 
 /// The longest name or link in an archive, in bytes.
 const NAME_MAX: u64 = 4_096;
+/// The longest part of a path that common file systems take, in bytes.
+const PART_MAX: usize = 255;
 /// The largest extended header, in bytes.
 const HEADER_MAX: u64 = 64 * 1024;
 
@@ -170,6 +172,12 @@ impl<'a> Unpacking<'a> {
         let mut kept = PathBuf::new();
         for (n, part) in path.components().filter(|c| *c != Component::CurDir).enumerate() {
             match part {
+                Component::Normal(part) if part.len() > PART_MAX => {
+                    return Err(TreeError::Refused(format!(
+                        "{} is a name that is too long: a file or folder may have {PART_MAX} bytes",
+                        clean(&part.display().to_string(), 100)
+                    )));
+                }
                 Component::Normal(part) if n >= self.strip => kept.push(part),
                 Component::Normal(_) => {}
                 _ => {
@@ -376,5 +384,12 @@ fn broken(error: &io::Error) -> TreeError {
 }
 
 fn cannot_write(at: &Path, error: &io::Error) -> TreeError {
+    // By the file system's own rules, which no second try changes.
+    if error.raw_os_error() == Some(rustix::io::Errno::NAMETOOLONG.raw_os_error()) {
+        return TreeError::Refused(format!(
+            "{} has a path that is too long for this file system",
+            clean(&at.file_name().unwrap_or_default().display().to_string(), 100)
+        ));
+    }
     TreeError::Passing(format!("{} cannot be written: {error}", at.display()))
 }
