@@ -120,7 +120,8 @@ impl DeployAdapter {
                 .to_owned(),
             not_found_means: "git: the remote answers, shows the branch, and has no ref of this act. folder: the act's \
                               link was never made, asked under the lock of the folder with the stated id. A remote that lags, or from which \
-                              refs/wilco was deleted, would say the same"
+                              refs/wilco was deleted, or a folder put back from a \
+                              backup, would say the same"
                 .to_owned(),
             reversal_until_s: None,
             cut_off: "the end of the change window, in the target's own time".to_owned(),

@@ -66,7 +66,14 @@ impl Site {
     /// Gives the folder its id, unless it has one, and remembers it.
     pub(super) fn identify(&self, now: Timestamp) -> Result<String, String> {
         let cannot = |e: io::Error| format!("{} cannot be given an id: {e}", self.root().display());
+        let known = self.known()?;
         let id = match self.id()? {
+            // It went away since it was looked at.
+            None if known.is_some() => {
+                return self
+                    .is_known()
+                    .and(Err("the folder changed; try again".to_owned()));
+            }
             Some(id) => id,
             None => {
                 self.make_id(now).map_err(cannot)?;
@@ -75,9 +82,12 @@ impl Site {
                     .ok_or_else(|| format!("{} was given an id and has none", self.root().display()))?
             }
         };
-        if self.known()?.as_ref() != Some(&id) {
-            self.remember(&id)
-                .map_err(|e| format!("{} cannot be written: {e}", self.memory.display()))?;
+        match known {
+            Some(known) if known == id => {}
+            Some(_) => self.is_known()?,
+            None => self
+                .remember(&id)
+                .map_err(|e| format!("{} cannot be written: {e}", self.memory.display()))?,
         }
         Ok(id)
     }

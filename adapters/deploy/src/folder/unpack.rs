@@ -20,8 +20,6 @@ use crate::plan::clean;
 
 /// The longest name or link in an archive, in bytes.
 const NAME_MAX: u64 = 4_096;
-/// The longest part of a path that common file systems take, in bytes.
-const PART_MAX: usize = 255;
 /// The largest extended header, in bytes.
 const HEADER_MAX: u64 = 64 * 1024;
 
@@ -172,12 +170,6 @@ impl<'a> Unpacking<'a> {
         let mut kept = PathBuf::new();
         for (n, part) in path.components().filter(|c| *c != Component::CurDir).enumerate() {
             match part {
-                Component::Normal(part) if part.len() > PART_MAX => {
-                    return Err(TreeError::Refused(format!(
-                        "{} is a name that is too long: a file or folder may have {PART_MAX} bytes",
-                        clean(&part.display().to_string(), 100)
-                    )));
-                }
                 Component::Normal(part) if n >= self.strip => kept.push(part),
                 Component::Normal(_) => {}
                 _ => {
@@ -387,7 +379,7 @@ fn cannot_write(at: &Path, error: &io::Error) -> TreeError {
     // By the file system's own rules, which no second try changes.
     if error.raw_os_error() == Some(rustix::io::Errno::NAMETOOLONG.raw_os_error()) {
         return TreeError::Refused(format!(
-            "{} has a path that is too long for this file system",
+            "{} has a name or a path that is too long for this file system",
             clean(&at.file_name().unwrap_or_default().display().to_string(), 100)
         ));
     }

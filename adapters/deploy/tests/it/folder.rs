@@ -382,6 +382,12 @@ async fn a_plan_from_before_folders_had_ids_is_carried_out_and_its_absence_prove
         .replace(&format!(",\"folder_id\":\"{id}\""), "");
     assert!(!frozen.request.body.contains("folder_id"));
     unknown(scene.lookup(&job, &frozen).await);
+    fs::rename(scene.live(), scene.temp.0.join("away")).expect("unmounted");
+    let ready = scene.adapter.ready(job.act_id, &frozen).await;
+    assert!(matches!(ready, Ready::Unknown(_)), "{ready:?}");
+    fs::rename(scene.temp.0.join("away"), scene.live()).expect("mounted");
+    let ready = scene.adapter.ready(job.act_id, &frozen).await;
+    assert!(matches!(ready, Ready::Yes), "{ready:?}");
     executed(scene.execute(&job, &frozen).await);
     found(scene.lookup(&job, &frozen).await);
 }
