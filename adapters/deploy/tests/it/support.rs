@@ -454,6 +454,14 @@ pub async fn refusal(adapter: &DeployAdapter, job: &Job) -> (&'static str, Strin
     }
 }
 
+/// The text with which a handoff is put off.
+pub async fn put_off(adapter: &DeployAdapter, job: &Job) -> String {
+    match adapter.resolve(job).await {
+        Err(ResolveError::Passing(text)) => text,
+        other => panic!("it was not put off: {other:?}"),
+    }
+}
+
 pub fn executed(outcome: Outcome) -> Report {
     match outcome {
         Outcome::Executed(report) => report,
