@@ -184,6 +184,7 @@ impl Asked {
             push_option: false,
             release: String::new(),
             tree: String::new(),
+            folder_id: String::new(),
         }
     }
 }

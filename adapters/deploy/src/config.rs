@@ -61,6 +61,9 @@ pub struct GitConfig {
     pub remote: String,
     /// The branch that is moved.
     pub branch: String,
+    /// Whether the first deployment may make the branch. Else it must be there: a name that was mistyped would be made.
+    #[serde(default)]
+    pub create_branch: bool,
     /// Where versions are looked up, as `remote` is written. Left out: the remote itself.
     pub source: Option<String>,
     /// The folder of refs our references are left in at the remote.
@@ -190,6 +193,8 @@ pub(crate) struct CheckedGit {
     pub source: String,
     /// `refs/heads/<branch>`
     pub branch: String,
+    /// Whether the first deployment may make it.
+    pub create_branch: bool,
     /// Without a final slash.
     pub records: String,
     pub ssh_command: Option<String>,

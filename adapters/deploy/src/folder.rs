@@ -5,6 +5,7 @@
 //! acts/<act> -> ../releases/v2-4f2a90c1b7de  made once for an act, and never again
 //! acts/<act>.json                            the plan, the frozen bytes
 //! acts/<act>.done                            written after the switch
+//! acts/.id                                   which folder this is; made once
 //! next.<act> -> acts/<act>                   the link that is renamed to `current`
 //! releases/v2-4f2a90c1b7de/                  unpacked at prepare, never changed
 //! wilco.lock                                 held by whoever switches or looks
@@ -20,8 +21,9 @@
 //! | there | there | begun and not switched. Nobody takes it up again, so it never will be |
 //! | there | gone | switched, as `current` or `acts/<act>.done` shows too |
 //!
-//! `release` is what can run, `unpack` and `tree` make and measure it; `resolve` and `switch` are the two halves of an act.
+//! `identity` tells this folder from another in its place; `release` is what can run, `unpack` and `tree` make and measure it; `resolve` and `switch` are the two halves of an act.
 
+mod identity;
 mod release;
 mod resolve;
 mod switch;
@@ -32,12 +34,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use wilco_adapter::{Found, Job, Outcome, Permit, ResolveError};
+use wilco_adapter::{Found, Job, Outcome, Permit, Ready, ResolveError};
 use wilco_core::Resolved;
 
 use crate::asked::{Asked, passing};
 use crate::config::{CheckedFolder, Place};
-use crate::plan::Plan;
+use crate::plan::{Plan, clean};
 use crate::program::{self, Call, Ended, Failure};
 
 /// The word for what is frozen for such a target.
@@ -61,10 +63,13 @@ pub(crate) struct Site {
     place: Place,
     config: CheckedFolder,
     timeout: Duration,
+    /// Where the daemon keeps which folder it knew last.
+    memory: PathBuf,
 }
 
 impl Folder {
-    pub fn new(place: &Place, config: &CheckedFolder, timeout: Duration) -> Folder {
+    /// `work`: the adapter's own folder, in the data folder.
+    pub fn new(place: &Place, config: &CheckedFolder, timeout: Duration, work: &Path) -> Folder {
         let mut config = config.clone();
         config.folder = std::path::absolute(&config.folder).unwrap_or(config.folder);
         Folder {
@@ -72,6 +77,7 @@ impl Folder {
                 place: place.clone(),
                 config,
                 timeout,
+                memory: identity::memory_of(work, &place.name),
             }),
             one: tokio::sync::Mutex::new(()),
         }
@@ -87,6 +93,16 @@ impl Folder {
         let (site, job, asked) = (Arc::clone(&self.site), job.clone(), asked.clone());
         let done = tokio::task::spawn_blocking(move || site.resolve(&job, &asked)).await;
         done.unwrap_or_else(|e| Err(passing(format!("preparing ended abnormally: {e}"))))
+    }
+
+    /// Whether it is the folder that was stated: another one, or none, says nothing of it.
+    pub async fn ready(&self, plan: &Plan) -> Ready {
+        let (site, plan) = (Arc::clone(&self.site), plan.clone());
+        let stated = tokio::task::spawn_blocking(move || site.is_the_stated(&plan)).await;
+        match stated.unwrap_or_else(|e| Err(format!("looking ended abnormally: {e}"))) {
+            Ok(()) => Ready::Yes,
+            Err(text) => Ready::Unknown(text),
+        }
     }
 
     pub async fn execute(&self, permit: Permit, body: String, plan: Plan) -> Outcome {
@@ -122,12 +138,11 @@ impl Folder {
     pub async fn health(&self) -> Result<(), String> {
         let site = Arc::clone(&self.site);
         let live = tokio::task::spawn_blocking(move || {
-            // Before the first deployment there is no folder yet, and it is made then.
-            if site.config.folder.exists() {
-                site.live().map(drop)
-            } else {
-                Ok(())
-            }
+            site.is_there()?;
+            site.is_known()?;
+            site.live()?;
+            site.has_artefacts()?;
+            site.has_health()
         });
         live.await.unwrap_or_else(|e| Err(e.to_string()))
     }
@@ -186,7 +201,46 @@ impl Site {
         self.root().join("acts")
     }
 
+    /// The artefacts' folder is there.
+    fn has_artefacts(&self) -> Result<(), String> {
+        let at = &self.config.artefacts;
+        if at.is_dir() {
+            return Ok(());
+        }
+        Err(format!(
+            "artefacts: {} is not there; mount it or name another",
+            at.display()
+        ))
+    }
+
+    /// The health program is there, as far as that can be known before a release is: what is named by a path that counts from
+    /// the folder may come with it.
+    fn has_health(&self) -> Result<(), String> {
+        let Some(program) = self.config.health.as_ref().and_then(|words| words.first()) else {
+            return Ok(());
+        };
+        let found = if Path::new(program).is_absolute() {
+            is_program(Path::new(program))
+        } else if program.contains('/') {
+            true
+        } else {
+            program::paths().any(|folder| is_program(&folder.join(program)))
+        };
+        if found {
+            return Ok(());
+        }
+        Err(format!(
+            "health: there is no program {}; name one by its path, or put it on the PATH",
+            clean(program, 200)
+        ))
+    }
+
     fn until(&self) -> Instant {
         Instant::now() + self.timeout
     }
+}
+
+fn is_program(at: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::metadata(at).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }

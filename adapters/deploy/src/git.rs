@@ -116,7 +116,7 @@ impl Git {
             Err(text) | Ok(Standing::Strange(text) | Standing::Foreign(text)) => Found::Unknown(text),
             Ok(Standing::Done(seen)) => Found::Executed(plan.report(seen)),
             Ok(Standing::Nothing { head }) => Found::Absent(format!(
-                "the remote has no {}; its branch is at {}",
+                "the remote has no {}; its branch is at {} now",
                 self.record(plan.act),
                 head.as_deref().unwrap_or("nothing")
             )),
@@ -126,9 +126,20 @@ impl Git {
     pub async fn health(&self) -> Result<(), String> {
         let branch = self.config.branch.clone();
         self.ensure().await?;
-        self.read_refs(&self.config.remote, &[&branch], HEALTH)
-            .await
-            .map(drop)
+        let refs = self.read_refs(&self.config.remote, &[&branch], HEALTH).await?;
+        self.has_branch(&refs)
+    }
+
+    /// The branch is there, or its first deployment may make it.
+    fn has_branch(&self, refs: &[Ref]) -> Result<(), String> {
+        let branch = &self.config.branch;
+        if self.config.create_branch || parse::at(refs, branch).is_some() {
+            return Ok(());
+        }
+        Err(format!(
+            "branch: the remote shows no {branch}; make it there, name another, or set create_branch = true if its first \
+             deployment is to make it"
+        ))
     }
 
     /// How the act stands at the remote.
@@ -139,27 +150,41 @@ impl Git {
         let refs = self
             .read_refs(&self.config.remote, &[branch, &record], time)
             .await?;
-        let standing = standing(&refs, branch, &record, &frozen.request.key, plan);
-        let Standing::Nothing { head: Some(head) } = &standing else {
-            return Ok(standing);
+        let of = |refs: &[Ref]| standing(refs, branch, &record, &frozen.request.key, plan);
+        let first = of(&refs);
+        let Standing::Nothing { head: Some(head) } = &first else {
+            return Ok(first);
         };
         if *head == plan.from {
-            return Ok(standing);
+            return Ok(first);
         }
-        // Others have moved the branch: instead of us, or on from where we had brought it. Our ref would tell, at a remote
-        // that shows such refs; and whether this one does, the refs of other acts tell.
+        // Others have moved the branch: to where we would have brought it, elsewhere instead of us, or on from where we had
+        // brought it. Our ref would tell, at a remote that shows such refs; and whether this one does, the refs of other acts
+        // tell. Branch and refs are read at once, so that they are about one instant.
         let all = format!("{}/*", self.config.records);
-        let shown = self.read_refs(&self.config.remote, &[&all], time).await?;
-        if !shown.is_empty() {
-            return Ok(standing);
+        let refs = self.read_refs(&self.config.remote, &[branch, &all], time).await?;
+        let now = of(&refs);
+        let Standing::Nothing { head: Some(head) } = &now else {
+            return Ok(now);
+        };
+        let folder = format!("{}/", self.config.records);
+        if *head == plan.from || refs.iter().any(|r| r.name.starts_with(&folder)) {
+            return Ok(now);
         }
-        Ok(Standing::Strange(format!(
-            "{branch} was moved to {}, and the remote shows no ref under {} at all: it may hide them, so that nobody can say \
-             whether it was brought to {} before",
-            clean(head, 80),
-            self.config.records,
-            plan.to
-        )))
+        let is_at = format!("{branch} is at {} now", clean(head, 80));
+        Ok(Standing::Strange(if *head == plan.to {
+            format!(
+                "{is_at} as it should be, but there is no {record}, nor any other ref under {}: either somebody else did it, or \
+                 the remote hides such refs",
+                self.config.records
+            )
+        } else {
+            format!(
+                "{is_at}, not at {}, and the remote shows no ref under {} at all: it may hide them, so that nobody can say \
+                 whether it was brought to {} before",
+                plan.from, self.config.records, plan.to
+            )
+        }))
     }
 }
 
@@ -185,11 +210,6 @@ fn standing(refs: &[Ref], branch: &str, record: &str, key: &str, plan: &Plan) ->
         return match head {
             None if plan.from != parse::NO_OBJECT => Standing::Strange(format!(
                 "the remote shows no {branch}, which was there when this was stated: it may be another remote now"
-            )),
-            // Others may have brought it there. Or the remote takes refs like ours and does not show them.
-            Some(head) if head == plan.to => Standing::Strange(format!(
-                "{branch} is at {head} as it should be, but there is no {record}: either somebody else did it, or the remote \
-                 hides such refs"
             )),
             head => Standing::Nothing {
                 head: head.map(str::to_owned),

@@ -17,7 +17,7 @@ mod window;
 
 pub use config::{ConfigError, DeployConfig, FolderConfig, GitConfig, TargetConfig, WindowRule};
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use wilco_adapter::{Adapter, Description, Found, Job, Outcome, Permit, Ready, ResolveError, Served};
@@ -46,6 +46,30 @@ pub struct DeployAdapter {
 struct Target {
     place: Place,
     kind: Kind,
+    /// What its trouble was when it was last asked, so that each is logged once; empty when it was well.
+    trouble: Mutex<String>,
+}
+
+impl Target {
+    async fn health(&self) -> Result<(), String> {
+        let healthy = match &self.kind {
+            Kind::Git(git) => git.health().await,
+            Kind::Folder(folder) => folder.health().await,
+        };
+        let now = healthy.as_ref().err().cloned().unwrap_or_default();
+        let mut before = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        if *before != now {
+            match now.as_str() {
+                "" => tracing::info!(target = self.place.name, "the deploy target is well again"),
+                text => tracing::warn!(
+                    target = self.place.name,
+                    "the deploy target is in trouble: {text}"
+                ),
+            }
+            *before = now;
+        }
+        healthy.map_err(|text| format!("{}: {text}", self.place.name))
+    }
 }
 
 enum Kind {
@@ -64,10 +88,11 @@ impl DeployAdapter {
         let target = |t: &config::CheckedTarget| {
             Arc::new(Target {
                 place: t.place.clone(),
+                trouble: Mutex::default(),
                 kind: match &t.kind {
                     CheckedKind::Git(git) => Kind::Git(Box::new(Git::new(&t.place, git, &config))),
                     CheckedKind::Folder(folder) => {
-                        Kind::Folder(Folder::new(&t.place, folder, config.timeout))
+                        Kind::Folder(Folder::new(&t.place, folder, config.timeout, &config.work))
                     }
                 },
             })
@@ -94,8 +119,9 @@ impl DeployAdapter {
                                  is certainly no deployment, any after is in doubt"
                 .to_owned(),
             not_found_means: "git: the remote answers, shows the branch, and has no ref of this act. folder: the act's \
-                              link was never made, asked under the folder's lock. A remote that lags, or from which \
-                              refs/wilco was deleted, would say the same"
+                              link was never made, asked under the lock of the folder with the stated id. A remote that lags, or from which \
+                              refs/wilco was deleted, or a folder put back from a \
+                              backup, would say the same"
                 .to_owned(),
             reversal_until_s: None,
             cut_off: "the end of the change window, in the target's own time".to_owned(),
@@ -210,7 +236,7 @@ impl Adapter for DeployAdapter {
         }
         match &target.kind {
             Kind::Git(git) => git.ready(&plan).await,
-            Kind::Folder(_) => Ready::Yes,
+            Kind::Folder(folder) => folder.ready(&plan).await,
         }
     }
 
@@ -257,17 +283,17 @@ impl Adapter for DeployAdapter {
             let (target, places) = (Arc::clone(target), Arc::clone(&places));
             asked.spawn(async move {
                 let _place = places.acquire().await;
-                let healthy = match &target.kind {
-                    Kind::Git(git) => git.health().await,
-                    Kind::Folder(folder) => folder.health().await,
-                };
-                healthy.map_err(|text| format!("{}: {text}", target.place.name))
+                target.health().await
             });
         }
         let mut down = Vec::new();
         while let Some(said) = asked.join_next().await {
             match said {
-                Ok(Ok(())) => return Ok(()),
+                Ok(Ok(())) => {
+                    // The others are asked to the end, for the log.
+                    asked.detach_all();
+                    return Ok(());
+                }
                 Ok(Err(text)) => down.push(text),
                 Err(e) => down.push(e.to_string()),
             }

@@ -62,6 +62,9 @@ pub(crate) struct Plan {
     /// The digest of everything in that folder.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tree: String,
+    /// Which folder it is about: the id in it. Empty in plans from before folders had one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub folder_id: String,
 }
 
 /// What was seen at the target after the change.
@@ -165,6 +168,7 @@ mod tests {
             push_option: true,
             release: String::new(),
             tree: String::new(),
+            folder_id: String::new(),
         }
     }
 

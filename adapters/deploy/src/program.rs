@@ -4,7 +4,8 @@
 //! Ending it has two belts. While we live, a dropped call kills the group. Should this process be killed or paused, the
 //! program `timeout` (coreutils), which leads the group, kills it when the time is up: nothing goes on sending for ever.
 
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -75,10 +76,7 @@ pub(crate) async fn run(call: Call<'_>) -> Result<Ended, Failure> {
         .args(["--signal=KILL", &seconds.to_string(), call.program])
         .args(&call.arguments)
         .env_clear()
-        .env(
-            "PATH",
-            std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into()),
-        )
+        .env("PATH", search_path())
         .env("LC_ALL", "C")
         .envs(call.environment)
         .stdin(Stdio::piped())
@@ -128,6 +126,17 @@ pub(crate) async fn run(call: Call<'_>) -> Result<Ended, Failure> {
         out: text(out),
         err: text(err),
     })
+}
+
+/// Where programs that are named without a path are looked for.
+pub(crate) fn paths() -> impl Iterator<Item = PathBuf> {
+    std::env::split_paths(&search_path())
+        .collect::<Vec<_>>()
+        .into_iter()
+}
+
+fn search_path() -> OsString {
+    std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into())
 }
 
 /// Reads to the end, keeping one byte more than allowed at most; what is beyond is thrown away, so that nobody waits.

@@ -1,7 +1,7 @@
 //! The rules of the table's fields.
 
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use wilco_adapter::secret::SecretSource;
@@ -39,13 +39,23 @@ impl DeployConfig {
             return Err(top.wrong("targets", rule, &self.targets.len().to_string()));
         }
         let mut targets = Vec::with_capacity(self.targets.len());
-        let mut seen = BTreeSet::new();
+        let (mut served, mut places) = (BTreeMap::new(), BTreeMap::new());
         for (name, target) in &self.targets {
             let at = At(format!(".targets.{name}"));
             let target = at.target(name, target, &self.time_zone)?;
-            if !seen.insert((target.place.service.clone(), target.place.env.clone())) {
-                let rule = "another target has this service and env already";
-                return Err(at.wrong("service", rule, &target.place.service));
+            let serves = (target.place.service.clone(), target.place.env.clone());
+            if let Some(other) = served.insert(serves, name) {
+                let rule = format!("target {other} has this service and env already");
+                return Err(at.wrong("service", &rule, &target.place.service));
+            }
+            // Each would take what the other does for somebody else's doing.
+            let (field, place) = place_of(&target.kind);
+            if let Some(other) = places.insert(place, name) {
+                let (rule, got) = match &target.kind {
+                    CheckedKind::Git(git) => ("has this remote and branch", git.branch.clone()),
+                    CheckedKind::Folder(folder) => ("has this folder", folder.folder.display().to_string()),
+                };
+                return Err(at.wrong(field, &format!("target {other} {rule} already"), &got));
             }
             targets.push(target);
         }
@@ -56,6 +66,32 @@ impl DeployConfig {
             concurrency: self.concurrency,
             work: self.work.clone(),
         })
+    }
+}
+
+/// What a target changes, so that two that change the same can be told: the field that names it, and its name, written one way.
+fn place_of(kind: &CheckedKind) -> (&'static str, String) {
+    match kind {
+        CheckedKind::Git(git) => {
+            let remote = git.remote.strip_prefix("file://").unwrap_or(&git.remote);
+            let remote = remote.trim_end_matches('/');
+            let remote = remote.strip_suffix(".git").unwrap_or(remote);
+            ("branch", format!("{remote} {}", git.branch))
+        }
+        CheckedKind::Folder(folder) => {
+            let path = std::path::absolute(&folder.folder).unwrap_or_else(|_| folder.folder.clone());
+            let mut plain = PathBuf::new();
+            for part in path.components() {
+                match part {
+                    Component::CurDir => {}
+                    Component::ParentDir => {
+                        plain.pop();
+                    }
+                    part => plain.push(part),
+                }
+            }
+            ("folder", plain.display().to_string())
+        }
     }
 }
 
@@ -154,6 +190,7 @@ impl At {
             remote: git.remote.clone(),
             source: git.source.clone().unwrap_or_else(|| git.remote.clone()),
             branch: format!("refs/heads/{}", git.branch),
+            create_branch: git.create_branch,
             records: records.to_owned(),
             ssh_command: self.ssh_command(git)?,
             token: self.token(git)?,

@@ -46,7 +46,39 @@ fn a_rule_that_is_broken_is_named_with_its_target_and_field() {
     }
     assert!(refused("timeout_s = 1\n").contains("targets"));
     let twice = format!("{FOLDER}{}", FOLDER.replace("api-prod", "api-again"));
-    assert!(refused(&twice).contains("service"));
+    let said = refused(&twice);
+    assert!(
+        said.contains("service") && said.contains("target api-again"),
+        "{said}"
+    );
+}
+
+#[test]
+fn two_targets_that_change_the_same_place_are_refused_by_name() {
+    let again = |table: &str| {
+        table
+            .replace("api-prod", "web-prod")
+            .replace("\"api\"", "\"web\"")
+    };
+    for (other, field) in [
+        (again(FOLDER), "folder"),
+        (again(FOLDER).replace("\"live\"", "\"x/../live/\""), "folder"),
+        (again(GIT), "branch"),
+        (again(GIT).replace("api.git", "api/"), "branch"),
+    ] {
+        let first = if field == "folder" { FOLDER } else { GIT };
+        let said = refused(&format!("{first}{other}"));
+        let named = [".targets.web-prod]", field, "target api-prod"];
+        assert!(named.iter().all(|n| said.contains(n)), "{said}");
+    }
+    for other in [
+        again(GIT).replace("\"prod\"", "\"stage\""),
+        again(FOLDER).replace("live", "live2"),
+    ] {
+        let first = if other.contains("git") { GIT } else { FOLDER };
+        let config = DeployConfig::from_toml(&format!("{first}{other}")).unwrap_or_else(|e| panic!("{e}"));
+        assert!(config.checked().is_ok(), "{other}");
+    }
 }
 
 #[test]

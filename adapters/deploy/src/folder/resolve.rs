@@ -34,9 +34,13 @@ struct Ready {
 
 impl Site {
     pub(super) fn resolve(&self, job: &Job, asked: &Asked) -> Result<Resolved, ResolveError> {
+        self.is_there().map_err(passing)?;
+        self.is_known().map_err(passing)?;
+        // Before anything is made: a link that leads to what is not there is no new folder's.
+        let live = self.live().map_err(|e| refused("NOCTX", e))?;
         self.lay_out()
             .map_err(|e| passing(format!("{} cannot be laid out: {e}", self.root().display())))?;
-        let live = self.live().map_err(|e| refused("NOCTX", e))?;
+        let folder_id = self.identify(job.now).map_err(passing)?;
         let name = self.name_of(&live).map_err(|e| refused("NOCTX", e))?;
         let (ver, ready, evidence) = self.wanted(job, asked, &live, &name)?;
         if ready.release == live.release {
@@ -56,6 +60,7 @@ impl Site {
                 live.link
             )
         };
+        let is_new = live.link.is_empty();
         let runs = Named { name, id: live.link };
         let will_run = Named {
             name: ver,
@@ -70,6 +75,7 @@ impl Site {
         );
         plan.release = ready.release;
         plan.tree = ready.tree;
+        plan.folder_id = folder_id;
         let request = Request {
             method: METHOD.to_owned(),
             path: plan.place.clone(),
@@ -80,14 +86,24 @@ impl Site {
             ver: evidence,
             prev: prev_by,
         };
-        Ok(asked.resolved(job, &plan, &evidence, request))
+        let mut resolved = asked.resolved(job, &plan, &evidence, request);
+        if is_new {
+            resolved.notes.push(format!(
+                "the folder {} has no current link: this is its first deployment; if it ever had one, it is not mounted",
+                self.root().display()
+            ));
+        }
+        Ok(resolved)
     }
 
-    /// Makes the folders that are missing. What stands in their place under their names is not ours to move.
+    /// Makes the folders that are missing inside the target's, never that one itself. What stands in their place under their names is not ours to move.
     fn lay_out(&self) -> io::Result<()> {
-        for folder in [self.root().to_path_buf(), self.releases(), self.acts()] {
-            fs::create_dir_all(&folder)?;
-            if folder != self.root() && !fs::symlink_metadata(&folder)?.is_dir() {
+        for folder in [self.releases(), self.acts()] {
+            match fs::create_dir(&folder) {
+                Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+                _ => {}
+            }
+            if !fs::symlink_metadata(&folder)?.is_dir() {
                 return Err(io::Error::other(format!("{} is no folder", folder.display())));
             }
         }
@@ -255,19 +271,28 @@ impl Site {
         }
         match found.as_slice() {
             [one] => Ok(one.clone()),
-            [] if !self.config.artefacts.is_dir() => Err(passing(format!(
-                "{} is not there",
-                self.config.artefacts.display()
-            ))),
-            [] => Err(refused(
-                "NOCTX",
-                format!("slot ver: there is no artefact {base}.tar.gz, and no folder {base}"),
-            )),
+            [] => {
+                self.has_artefacts().map_err(passing)?;
+                Err(if self.has_no_artefacts() {
+                    passing(format!(
+                        "artefacts: {} is empty; if it should hold {base}, it is perhaps not mounted",
+                        self.config.artefacts.display()
+                    ))
+                } else {
+                    let text = format!("slot ver: there is no artefact {base}.tar.gz, and no folder {base}");
+                    refused("NOCTX", text)
+                })
+            }
             _ => Err(refused(
                 "SCOPE",
                 format!("slot ver: {base} is there as an archive and as a folder; leave one"),
             )),
         }
+    }
+
+    /// The artefacts' folder is empty, as one is that is not mounted: that an artefact is not in there proves nothing.
+    fn has_no_artefacts(&self) -> bool {
+        fs::read_dir(&self.config.artefacts).is_ok_and(|mut entries| entries.next().is_none())
     }
 
     fn measure(&self, at: &Path) -> Result<String, ResolveError> {

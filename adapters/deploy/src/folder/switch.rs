@@ -38,9 +38,10 @@ impl Site {
     /// Carries the act out, once. `Err` is any other end than that it runs.
     pub(super) fn switch(&self, permit: &Permit, body: &str, plan: &Plan) -> Result<Seen, Outcome> {
         let not_sent = |text: String| Outcome::NotSent(text);
+        self.is_the_stated(plan).map_err(not_sent)?;
         // Before the lock, because it may take long. The folder is nobody's to change, and prepare measured it too.
         self.is_unchanged(plan).map_err(not_sent)?;
-        let _lock = self.lock(self.timeout).map_err(not_sent)?;
+        let _lock = self.lock(plan, self.timeout).map_err(not_sent)?;
         match self.standing(body, plan) {
             Standing::Fresh => {}
             Standing::Done(seen) => return Ok(seen),
@@ -80,7 +81,7 @@ impl Site {
     }
 
     pub(super) fn look(&self, body: &str, plan: &Plan) -> Found {
-        let _lock = match self.lock(self.timeout.min(LOCK_WAIT)) {
+        let _lock = match self.lock(plan, self.timeout.min(LOCK_WAIT)) {
             Ok(lock) => lock,
             Err(text) => return Found::Unknown(text),
         };
@@ -88,6 +89,12 @@ impl Site {
             Standing::Done(seen) => Found::Executed(plan.report(seen)),
             Standing::Dead => Found::Rejected(dead(plan)),
             Standing::Strange(text) => Found::Unknown(text),
+            // What is not in a folder proves something only if it is the folder that was stated.
+            Standing::Fresh if plan.folder_id.is_empty() => Found::Unknown(format!(
+                "{} has no link of this act; it was stated before folders had an id, so nobody can say whether it is the \
+                 same folder",
+                self.acts().display()
+            )),
             Standing::Fresh => Found::Absent(format!("{} has no link of this act", self.acts().display())),
         }
     }
@@ -168,7 +175,7 @@ impl Site {
             }
         };
         Err(format!(
-            "current leads to {}, not to {} as stated",
+            "current leads to {} now, not to {} as stated",
             shown(&live.link),
             shown(&plan.from)
         ))
@@ -220,8 +227,11 @@ impl Site {
         self.acts().join(format!("{act}.done"))
     }
 
-    /// Takes the folder's lock. A folder that is not laid out is refused: it is another one, or is not mounted.
-    fn lock(&self, wait: Duration) -> Result<Lock, String> {
+    /// Takes the folder's lock. A folder that is not laid out, or is not the stated one, is refused: it is another one, or is
+    /// not mounted.
+    fn lock(&self, plan: &Plan, wait: Duration) -> Result<Lock, String> {
+        // Before, so that nothing is made in a strange folder; and under the lock, so that it is the one that is locked.
+        self.is_the_stated(plan)?;
         if !self.acts().is_dir() || !self.releases().is_dir() {
             return Err(format!(
                 "{} is not laid out as it was when this was stated",
@@ -240,7 +250,10 @@ impl Site {
                 .map_err(cannot)?;
             match file.try_lock() {
                 // The lock of a file that was deleted or replaced keeps nobody out.
-                Ok(()) if is_at(&file, &at) => return Ok(Lock { _file: file }),
+                Ok(()) if is_at(&file, &at) => {
+                    self.is_the_stated(plan)?;
+                    return Ok(Lock { _file: file });
+                }
                 Ok(()) | Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(e)) => return Err(cannot(e)),
             }
@@ -271,7 +284,7 @@ fn dead(plan: &Plan) -> String {
     )
 }
 
-fn write_durably(at: &Path, text: &str) -> io::Result<()> {
+pub(super) fn write_durably(at: &Path, text: &str) -> io::Result<()> {
     let mut file = OpenOptions::new()
         .create(true)
         .truncate(true)
@@ -281,6 +294,6 @@ fn write_durably(at: &Path, text: &str) -> io::Result<()> {
     file.sync_all()
 }
 
-fn sync(folder: &Path) -> io::Result<()> {
+pub(super) fn sync(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }

@@ -376,5 +376,12 @@ fn broken(error: &io::Error) -> TreeError {
 }
 
 fn cannot_write(at: &Path, error: &io::Error) -> TreeError {
+    // By the file system's own rules, which no second try changes.
+    if error.raw_os_error() == Some(rustix::io::Errno::NAMETOOLONG.raw_os_error()) {
+        return TreeError::Refused(format!(
+            "{} has a name or a path that is too long for this file system",
+            clean(&at.file_name().unwrap_or_default().display().to_string(), 100)
+        ));
+    }
     TreeError::Passing(format!("{} cannot be written: {error}", at.display()))
 }

@@ -76,13 +76,35 @@ impl Git {
             Passage::Stopped(Stop::Moved(text)) => match self.seen(frozen, plan, READ).await {
                 Ok(Standing::Done(seen)) => Outcome::Executed(plan.report(seen)),
                 Ok(Standing::Foreign(strange)) => Outcome::Unknown(format!("{text}; {strange}")),
-                Ok(Standing::Nothing { .. } | Standing::Strange(_)) | Err(_) => {
-                    Outcome::NotSent(format!("the remote is not as stated: {text}"))
+                Ok(Standing::Nothing { head }) => {
+                    let head = head.as_deref().unwrap_or("nothing");
+                    Outcome::NotSent(format!(
+                        "the remote is not as stated: {} is at {head} now, not at {}",
+                        self.config.branch, plan.from
+                    ))
                 }
+                Ok(Standing::Strange(more)) => {
+                    Outcome::NotSent(format!("the remote is not as stated: {text}; {more}"))
+                }
+                Err(_) => Outcome::NotSent(format!("the remote is not as stated: {text}")),
             },
             Passage::Open => match verdict(&ended, &self.config.branch, &record) {
                 Verdict::Taken => self.read_back(frozen, plan, None).await,
-                Verdict::Refused(text) => self.read_back(frozen, plan, Some(text)).await,
+                Verdict::Refused(text) => {
+                    let elsewhere = ended.as_ref().ok().and_then(|ended| {
+                        parse::lost_to(&ended.err, &self.config.branch, &plan.from)
+                            .filter(|at| *at != plan.to)
+                    });
+                    self.read_back(
+                        frozen,
+                        plan,
+                        Some(Refusal {
+                            text,
+                            elsewhere: elsewhere.is_some(),
+                        }),
+                    )
+                    .await
+                }
                 Verdict::Unsaid(text) => Outcome::Unknown(format!("the push ended unclearly: {text}")),
             },
         }
@@ -175,23 +197,33 @@ impl Git {
         (passage, ended)
     }
 
-    /// What the remote shows now. `refused`: the push was certainly refused, and says why.
-    async fn read_back(&self, frozen: &Frozen, plan: &Plan, refused: Option<String>) -> Outcome {
-        let said = refused.as_deref().unwrap_or("the push was taken");
+    /// What the remote shows now.
+    async fn read_back(&self, frozen: &Frozen, plan: &Plan, refused: Option<Refusal>) -> Outcome {
+        let said = refused.as_ref().map_or("the push was taken", |r| r.text.as_str());
         match self.seen(frozen, plan, READ).await {
             Ok(Standing::Done(seen)) => Outcome::Executed(plan.report(seen)),
             Ok(Standing::Nothing { .. }) => match refused {
-                Some(refused) => Outcome::Rejected(refused),
+                Some(refused) => Outcome::Rejected(refused.text),
                 None => Outcome::Unknown(format!("{said}, and the remote does not show its ref")),
             },
-            Ok(Standing::Strange(text) | Standing::Foreign(text)) => {
-                Outcome::Unknown(format!("{said}; then: {text}"))
-            }
+            Ok(Standing::Strange(text)) => match &refused {
+                Some(Refusal { elsewhere: true, .. }) => Outcome::Rejected(format!("{said}; then: {text}")),
+                _ => Outcome::Unknown(format!("{said}; then: {text}")),
+            },
+            Ok(Standing::Foreign(text)) => Outcome::Unknown(format!("{said}; then: {text}")),
             Err(text) => Outcome::Unknown(format!(
                 "{said}, and the remote could not be read after it: {text}"
             )),
         }
     }
+}
+
+/// A push that was certainly refused.
+struct Refusal {
+    text: String,
+    /// The remote says that the branch had been moved between our reading and its lock, and not to where we would have brought
+    /// it. So neither this push nor an earlier one of this act has moved it, and what the remote shows is not needed.
+    elsewhere: bool,
 }
 
 fn arguments(remote: &str, plan: &Plan, wanted: &[Move], probe: bool) -> Vec<String> {
@@ -243,7 +275,7 @@ fn compare(moves: &[Move], wanted: &[Move]) -> Result<(), Stop> {
             Some(found) if found == want => {}
             Some(found) => {
                 return Err(Stop::Moved(format!(
-                    "{} is at {}, not at {}",
+                    "{} is at {} now, not at {}",
                     want.name, found.from, want.from
                 )));
             }

@@ -85,6 +85,18 @@ pub(crate) fn pushed(text: &str, name: &str) -> Option<Pushed> {
     })
 }
 
+/// Where a remote says that a ref was when it would have locked it at `expected`. The lock of one ref fails an atomic push
+/// whole: nothing of it was moved.
+pub(crate) fn lost_to<'t>(err: &'t str, name: &str, expected: &str) -> Option<&'t str> {
+    let begins = format!("cannot lock ref '{name}': is at ");
+    let ends = format!(" but expected {expected}");
+    err.lines().find_map(|line| {
+        let (_, rest) = line.split_once(&begins)?;
+        let (at, rest) = rest.split_at_checked(40)?;
+        (is_id(at) && rest.starts_with(&ends)).then_some(at)
+    })
+}
+
 /// The record of a plan as the bytes of a tag object. Its id is their digest, so it is known before it is pushed.
 pub(crate) fn record_of(plan: &Plan, seconds: i64) -> String {
     format!(
@@ -153,6 +165,20 @@ mod tests {
         for bad in ["git version 2.31.9", "git version 1.99", "", "git version x"] {
             assert!(!is_new_enough(bad), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_lock_that_was_lost_says_to_whom() {
+        let text = format!(
+            "remote: error: cannot lock ref 'refs/heads/prod': is at {B} but expected {A}        \nTo x\nerror: failed\n"
+        );
+        assert_eq!(lost_to(&text, "refs/heads/prod", A), Some(B));
+        assert_eq!(lost_to(&text, "refs/heads/prod", B), None);
+        assert_eq!(lost_to(&text, "refs/heads/pro", A), None);
+        let short = "error: cannot lock ref 'refs/heads/prod': is at 22";
+        assert_eq!(lost_to(short, "refs/heads/prod", A), None);
+        let exists = "remote: error: cannot lock ref 'refs/wilco/x': reference already exists";
+        assert_eq!(lost_to(exists, "refs/wilco/x", NO_OBJECT), None);
     }
 
     #[test]

@@ -37,6 +37,7 @@ impl Git {
             )
             .await
             .map_err(remote)?;
+        self.has_branch(&refs).map_err(passing)?;
         let head = parse::at(&refs, &self.config.branch)
             .unwrap_or(NO_OBJECT)
             .to_owned();

@@ -201,6 +201,40 @@ async fn a_hostile_archive_is_refused_and_leaves_nothing() {
     assert_eq!(fs::read_dir(&secret.0).expect("it is there").count(), 0);
 }
 
+/// A file under a long name, as GNU tar writes it.
+fn long(name: &str) -> Vec<u8> {
+    let mut entry = entry(EntryType::GNULongName, "././@LongLink", "", name.as_bytes());
+    entry.extend(file("cut", "x"));
+    entry
+}
+
+#[tokio::test]
+async fn a_name_that_no_file_system_takes_is_refused_and_not_tried_again() {
+    let scene = FolderScene::new();
+    let part = "n".repeat(300);
+    // Each part is short enough, and all of them are not.
+    let path = format!("{}x", format!("{}/", "p".repeat(250)).repeat(16));
+    let mut far = entry(EntryType::GNULongLink, "././@LongLink", "", path.as_bytes());
+    far.extend(link("l", "cut"));
+    for (n, (bytes, named)) in [
+        (long(&part), "nnnnn"),
+        (long(&format!("a/{part}/app")), "nnnnn"),
+        (long(&path), "pppp"),
+        (far, "leads outside"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let version = format!("v{}", n + 7);
+        scene.archive_artefact(&version, &archive(&[file("app", "x"), bytes]));
+        let (why, text) = refusal(&scene.adapter, &scene.deploy(&version)).await;
+        assert!(why == "SCOPE" && text.contains(named), "{n}: {why} {text}");
+    }
+    // The longest that is one.
+    scene.archive_artefact("v6", &archive(&[file("app", "x"), long(&"n".repeat(255))]));
+    scene.deployed("v6").await;
+}
+
 #[tokio::test]
 async fn what_unpacks_to_more_than_it_may_is_given_up_early() {
     // A megabyte of zeros is a kilobyte, zipped: forty of them behind an innocent first file.

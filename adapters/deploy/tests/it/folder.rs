@@ -245,19 +245,6 @@ async fn garbage_in_the_folder_is_named_and_left_alone() {
 }
 
 #[tokio::test]
-async fn a_folder_that_is_gone_proves_nothing() {
-    let scene = FolderScene::new();
-    let (job, frozen) = scene.deployed("v1").await;
-    let second = scene.deploy("v2");
-    let next = scene.prepare(&second).await;
-    fs::rename(scene.live(), scene.temp.0.join("away")).expect("moved");
-    assert!(matches!(scene.lookup(&job, &frozen).await, Found::Unknown(_)));
-    not_sent(scene.execute(&second, &next).await);
-    fs::create_dir_all(scene.live()).expect("an empty mount point");
-    assert!(matches!(scene.lookup(&job, &frozen).await, Found::Unknown(_)));
-}
-
-#[tokio::test]
 async fn a_rollback_goes_back_along_the_folders_own_records() {
     let scene = FolderScene::new();
     let (why, text) = refusal(&scene.adapter, &rollback(scene.clock.now())).await;
@@ -355,11 +342,43 @@ async fn artefacts_that_are_missing_or_two_are_refused_by_name() {
     let (why, text) = refusal(&scene.adapter, &scene.deploy("v1")).await;
     assert!(why == "SCOPE" && text.contains("leave one"), "{why} {text}");
     assert_eq!(refusal(&scene.adapter, &scene.deploy("a/b")).await.0, "SCOPE");
-    fs::rename(scene.temp.0.join("artefacts"), scene.temp.0.join("away")).expect("moved");
-    assert!(matches!(
-        scene.adapter.resolve(&scene.deploy("v2")).await,
-        Err(ResolveError::Passing(_))
-    ));
+}
+
+#[tokio::test]
+async fn artefacts_and_a_health_program_that_are_not_there_are_named_and_close_nothing() {
+    let scene = FolderScene::new();
+    let artefacts = scene.temp.0.join("artefacts");
+    fs::rename(&artefacts, scene.temp.0.join("away")).expect("unmounted");
+    for said in [
+        put_off(&scene.adapter, &scene.deploy("v2")).await,
+        scene.adapter.health().await.expect_err("they are away"),
+    ] {
+        assert!(said.contains("api-prod") && said.contains("artefacts:"), "{said}");
+    }
+    fs::create_dir(&artefacts).expect("the mount point");
+    let text = put_off(&scene.adapter, &scene.deploy("v2")).await;
+    assert!(text.contains("artefacts:") && text.contains("is empty"), "{text}");
+    fs::remove_dir(&artefacts).expect("removed");
+    fs::rename(scene.temp.0.join("away"), &artefacts).expect("mounted");
+    assert_eq!(scene.adapter.health().await, Ok(()));
+    scene.deployed("v2").await;
+
+    for (program, is_there) in [
+        ("/nowhere/health", false),
+        ("no-such-program-of-anybody", false),
+        ("/etc/passwd", false),
+        ("test", true),
+        ("current/health", true),
+    ] {
+        let scene = FolderScene::with(&format!("health = [\"{program}\"]"));
+        match scene.adapter.health().await {
+            Ok(()) => assert!(is_there, "{program}"),
+            Err(said) => {
+                let named = said.contains("api-prod") && said.contains("health:") && said.contains(program);
+                assert!(!is_there && named, "{said}");
+            }
+        }
+    }
 }
 
 #[tokio::test]

@@ -167,9 +167,32 @@ async fn what_nobody_configured_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn the_first_deployment_makes_the_branch() {
+async fn a_branch_that_is_not_there_is_waited_for() {
     let scene = GitScene::new();
     git(&scene.remote(), &["update-ref", "-d", "refs/heads/prod"]);
+    for said in [
+        scene
+            .adapter_resolve("v2")
+            .await
+            .expect_err("it is not there")
+            .to_string(),
+        scene.adapter.health().await.expect_err("it is not there"),
+    ] {
+        let named = ["api-prod", "branch", "refs/heads/prod", "create_branch"];
+        assert!(named.iter().all(|n| said.contains(n)), "{said}");
+    }
+    assert!(matches!(
+        scene.adapter_resolve("v2").await,
+        Err(ResolveError::Passing(_))
+    ));
+    assert!(git(&scene.remote(), &["for-each-ref"]).is_empty());
+}
+
+#[tokio::test]
+async fn the_first_deployment_makes_the_branch_where_it_may() {
+    let scene = GitScene::with("", "create_branch = true");
+    git(&scene.remote(), &["update-ref", "-d", "refs/heads/prod"]);
+    scene.adapter.health().await.expect("it may be made");
     let job = scene.deploy("v2");
     let frozen = scene.prepare(&job).await;
     assert_eq!(frozen.value("prev"), Some("none"));

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use wilco_adapter::kit::permit;
-use wilco_adapter::{Adapter, Found, Outcome};
-use wilco_core::{Clock, Timestamp};
+use wilco_adapter::{Adapter, Found, Job, Outcome};
+use wilco_core::{Clock, Frozen, Timestamp};
 
 use crate::support::*;
 
@@ -30,7 +30,11 @@ async fn a_remote_that_moved_since_prepare_is_left_alone() {
     let frozen = scene.prepare(&job).await;
     scene.move_by_hand("v3");
     let text = not_sent(scene.execute(&job, &frozen).await);
-    assert!(text.contains("refs/heads/prod"), "{text}");
+    let (v1, v3) = (scene.commit("v1"), scene.commit("v3"));
+    assert!(
+        text.contains(&format!("refs/heads/prod is at {v3} now, not at {v1}")),
+        "{text}"
+    );
     assert_eq!(
         (scene.live(), scene.moves(), scene.records().len()),
         (scene.commit("v3"), 1, 0)
@@ -361,6 +365,71 @@ async fn two_that_race_for_one_branch_are_one_deployment() {
     let refused = [&a, &b].into_iter().filter(kept_out).count();
     assert_eq!((done, refused), (1, 1), "{a:?} {b:?}");
     assert_eq!((scene.moves(), scene.records().len()), (1, 1));
+}
+
+/// Runs an act's push up to where the remote has taken it in and would move the refs next, then `meanwhile`, then the rest.
+async fn overtaken(
+    scene: &GitScene,
+    job: &Job,
+    frozen: &Frozen,
+    meanwhile: impl AsyncFnOnce(&GitScene),
+) -> Outcome {
+    scene.hook(
+        "pre-receive",
+        &format!(
+            "cat > /dev/null; case \"$GIT_PUSH_OPTION_0\" in *{}) touch waiting; while ! [ -e go ]; do sleep 0.05; done;; esac",
+            job.act_id
+        ),
+    );
+    let others = async {
+        while !scene.remote().join("waiting").exists() {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        meanwhile(scene).await;
+        std::fs::write(scene.remote().join("go"), "").expect("written");
+    };
+    let (outcome, ()) = tokio::join!(scene.execute(job, frozen), others);
+    outcome
+}
+
+#[tokio::test]
+async fn two_acts_that_bring_the_same_commit_are_told_apart_by_their_refs() {
+    let scene = GitScene::new();
+    let (done, was) = scene.deployed("v2").await;
+    scene.clock.pass(1);
+    let (back, away) = (rollback(scene.clock.now()), undo(scene.clock.now(), &done, &was));
+    let (one, two) = (scene.prepare(&back).await, scene.prepare(&away).await);
+    let lost = overtaken(&scene, &back, &one, async |scene| {
+        executed(scene.execute(&away, &two).await);
+    })
+    .await;
+    let text = rejected(lost);
+    assert!(text.contains("cannot lock ref"), "{text}");
+    assert_eq!(
+        (scene.live(), scene.moves(), scene.records().len()),
+        (scene.commit("v1"), 2, 2)
+    );
+    // The remote shows refs of acts, so that ours is not there says what it seems to.
+    assert!(matches!(scene.lookup(&back, &one).await, Found::Absent(_)));
+    found(scene.lookup(&away, &two).await);
+    not_sent(scene.execute(&back, &one).await);
+}
+
+#[tokio::test]
+async fn a_lock_that_was_lost_is_a_refusal_unless_it_was_lost_to_the_same_commit() {
+    for (by_hand, certain) in [("v3", true), ("v2", false)] {
+        let scene = GitScene::new();
+        let job = scene.deploy("v2");
+        let frozen = scene.prepare(&job).await;
+        let outcome = overtaken(&scene, &job, &frozen, async |scene| scene.move_by_hand(by_hand)).await;
+        match outcome {
+            Outcome::Rejected(text) if certain => assert!(text.contains("cannot lock ref"), "{text}"),
+            Outcome::Unknown(text) if !certain => assert!(text.contains("somebody else"), "{text}"),
+            other => panic!("{by_hand}: {other:?}"),
+        }
+        assert_eq!((scene.live(), scene.moves()), (scene.commit(by_hand), 1));
+        assert!(scene.records().is_empty());
+    }
 }
 
 #[tokio::test]

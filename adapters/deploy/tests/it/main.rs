@@ -4,6 +4,7 @@
 mod archives;
 mod folder;
 mod folder_crash;
+mod folder_identity;
 mod git;
 mod git_failures;
 mod git_ways;

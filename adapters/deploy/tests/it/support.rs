@@ -296,7 +296,9 @@ impl FolderScene {
         let config = DeployConfig::from_toml(&table)
             .unwrap_or_else(|e| panic!("{e}"))
             .in_folder(&temp.0);
-        std::fs::create_dir_all(temp.0.join("artefacts")).unwrap_or_else(|e| panic!("{e}"));
+        for folder in ["artefacts", "live"] {
+            std::fs::create_dir_all(temp.0.join(folder)).unwrap_or_else(|e| panic!("{e}"));
+        }
         let clock = Still::at(nine());
         let scene = FolderScene {
             adapter: adapter(&config, &clock),
@@ -449,6 +451,14 @@ pub async fn refusal(adapter: &DeployAdapter, job: &Job) -> (&'static str, Strin
     match adapter.resolve(job).await {
         Err(ResolveError::Refused { why, text }) => (why, text),
         other => panic!("it is not refused: {other:?}"),
+    }
+}
+
+/// The text with which a handoff is put off.
+pub async fn put_off(adapter: &DeployAdapter, job: &Job) -> String {
+    match adapter.resolve(job).await {
+        Err(ResolveError::Passing(text)) => text,
+        other => panic!("it was not put off: {other:?}"),
     }
 }
 
