@@ -295,7 +295,10 @@ async fn what_ran_is_reported_also_where_it_is_wrong() {
                 [format!("executed: {key} mismatch: plan {plan} vs DN {ran}")]
             );
             assert!(
-                committed.notes.iter().any(|n| n.contains("a person must ask there")),
+                committed
+                    .notes
+                    .iter()
+                    .any(|n| n.contains("a person must ask there")),
                 "{:?}",
                 committed.notes
             );

@@ -203,12 +203,18 @@ impl Decisions {
         act.is_some_and(|act| recovery::may_resend(act, &self.resend_contract(), at(now)))
     }
 
-    /// Whether the permit of this claim lets its bytes leave now.
+    /// Whether the permit of this claim lets its bytes leave now. It asks for the claim's deadline too, and a process can stand
+    /// still between that question and the byte: no rule may rest on it, so here it is never reached.
     pub fn may_send(&self, claimed: Kept, now: Tick) -> bool {
         let held = self.shelf.get(claimed);
-        let act = held.0.act.as_ref().expect("a claimed row");
-        let durable = wilco_core::Durable::attest(std::slice::from_ref(act));
-        let permit = wilco_adapter::Permit::from_claim(act, &durable, std::sync::Arc::new(Fixed(at(now))));
+        let mut act = held.0.act.clone().expect("a claimed row");
+        if let wilco_core::Stage::Executing(execution) | wilco_core::Stage::InDoubt(execution) =
+            &mut act.stage
+        {
+            execution.claim.deadline = execution.claim.not_after;
+        }
+        let durable = wilco_core::Durable::attest(std::slice::from_ref(&act));
+        let permit = wilco_adapter::Permit::from_claim(&act, &durable, std::sync::Arc::new(Fixed(at(now))));
         permit.expect("a claim yields its permit").may_send().is_ok()
     }
 

@@ -124,6 +124,9 @@ fn deploy_at(target: &mut TargetConfig, lab: &Lab) -> Result<(), String> {
             if is_lab(&folder.folder) {
                 let target = format!("{}-{}", folder.service, folder.env.to_lowercase());
                 folder.folder = releases()?.join(LIVE_FOLDER).join(target);
+                // A target's folder has to be there; the lab's is ours to make.
+                std::fs::create_dir_all(&folder.folder)
+                    .map_err(|e| format!("folder: {} cannot be made: {e}", folder.folder.display()))?;
             }
             if is_lab(&folder.artefacts) {
                 folder.artefacts = releases()?.join(ARTEFACTS_FOLDER);

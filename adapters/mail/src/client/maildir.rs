@@ -24,7 +24,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -90,7 +90,9 @@ impl Maildir {
             "wilco/sent",
             "wilco/done",
         ] {
-            fs::create_dir_all(folder.join(part))?;
+            // What it holds is for its owner; one that is there already stays as its owner made it.
+            let mut builder = fs::DirBuilder::new();
+            builder.recursive(true).mode(0o700).create(folder.join(part))?;
         }
         // A mail whose folder a power cut takes away is no mail.
         sync(&folder.join("wilco"))?;
