@@ -2,10 +2,11 @@
 FROM rust:1-bookworm AS build
 WORKDIR /src
 COPY . .
-RUN cargo build --profile dist --locked --bin wilcod --bin wilco --features wilcod/tls
+RUN cargo build --profile dist --locked --bin wilcod --bin wilco --features wilcod/tls,wilcod/jws
 
 FROM debian:bookworm-slim
-RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates && rm -rf /var/lib/apt/lists/*
+# git and ssh: what the deploy adapter reaches git remotes with.
+RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates git openssh-client && rm -rf /var/lib/apt/lists/*
 RUN useradd --system --create-home --home-dir /var/lib/wilco wilco
 COPY --from=build /src/target/dist/wilcod /src/target/dist/wilco /usr/local/bin/
 USER wilco
