@@ -355,3 +355,27 @@ async fn an_operator_settles_what_cannot_be_looked_up() {
     }
     crate::support::thread_passes(&scheduler, "scheduler").await;
 }
+
+/// What ended well needs nobody; what ran otherwise than stated stands in the list of who must act.
+#[tokio::test]
+async fn what_somebody_must_look_into_is_listed_with_what_is_pending() {
+    let daemon = Daemon::start().await;
+    let scheduler = daemon.scheduler();
+    ok(scheduler.pay(&Payment::number(1)).await);
+    let all_well = wilco(&daemon, &["acts"]).await;
+    assert!(
+        code(&all_well, 0).contains("nothing is pending"),
+        "{}",
+        all_well.out
+    );
+
+    daemon.bank().fault(PAYMENTS, "wrong-amount", 1, 0.0).await;
+    let committed = ok(scheduler.pay(&Payment::number(2)).await);
+    let act = crate::support::committed_act(&committed);
+    let listed = wilco(&daemon, &["acts"]).await;
+    for part in ["operator: look into the mismatch", &act.act_id] {
+        assert!(code(&listed, 0).contains(part), "{part}: {}", listed.out);
+    }
+    let acts = json(&wilco(&daemon, &["acts", "--json"]).await, 0);
+    assert_eq!(acts["acts"].as_array().map(Vec::len), Some(1));
+}

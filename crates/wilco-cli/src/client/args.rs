@@ -48,7 +48,7 @@ pub enum Command {
     Commit(Commit),
     /// Withdraw a handoff; the answer is the truth.
     Cancel(Cancel),
-    /// What is pending, for how long, and who must act.
+    /// What is pending, for how long, and who must act; and what of the newest closed acts somebody must look into.
     Acts(Acts),
     /// One act.
     Show(Show),

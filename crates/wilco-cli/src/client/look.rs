@@ -21,6 +21,9 @@ const PENDING: [State; 5] = [
 /// The most acts the daemon gives at once.
 const PAGE: u32 = 500;
 
+/// How many of the acts that closed last are looked through for those that ended otherwise than stated or said.
+const CLOSED_LOOKED_THROUGH: u32 = 200;
+
 /// How many pages of a thread are read.
 const PAGES_MAX: usize = 10_000;
 
@@ -55,6 +58,9 @@ pub async fn acts(daemon: &Daemon, args: &Acts, json: bool) -> Result<ExitCode, 
             break;
         }
     }
+    if !args.all && args.state.is_empty() {
+        found.acts.extend(troubled(daemon, args).await?);
+    }
     if json {
         say_json(&found)?;
     } else {
@@ -66,6 +72,21 @@ pub async fn acts(daemon: &Daemon, args: &Acts, json: bool) -> Result<ExitCode, 
         say(&show::list(&found, send::now(), what));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Of the acts that closed last, those that somebody has to look into.
+async fn troubled(daemon: &Daemon, args: &Acts) -> Result<Vec<v1::Act>, Problem> {
+    let request = v1::ListActsRequest {
+        states: vec![State::Done.into(), State::Failed.into()],
+        ask: args.ask.clone(),
+        thread: args.thread.clone(),
+        page_token: String::new(),
+        page_size: CLOSED_LOOKED_THROUGH,
+    };
+    let answer = daemon.executor().list_acts(daemon.signed(request)).await;
+    let closed = answer.map_err(|status| Problem::refused(&status))?.into_inner();
+    let waits = |act: &v1::Act| !act.waits_for.is_empty();
+    Ok(closed.acts.into_iter().filter(waits).collect())
 }
 
 /// `wilco show`.
