@@ -34,7 +34,7 @@ pub fn judge(question: &Value, theirs: &Value, ours: &Value) -> Verdict {
     let extra = without(&our_problems, &their_problems);
     let missing = without(&their_problems, &our_problems);
     if extra.is_empty() && missing.is_empty() {
-        return said_the_same(theirs, ours, our_problems.is_empty());
+        return said_the_same(question, theirs, ours, our_problems.is_empty());
     }
     if our_problems.is_empty() {
         return Verdict::Wrong(format!("looser: they find {missing:?}"));
@@ -62,13 +62,25 @@ pub fn judge(question: &Value, theirs: &Value, ours: &Value) -> Verdict {
     }
 }
 
-fn said_the_same(theirs: &Value, ours: &Value, valid: bool) -> Verdict {
+/// Whether a criterion that the caller expects has a character that the package strips off, and we compare as it stands: nothing is
+/// wrong then for either, and we have more to remark.
+fn strips_a_criterion(question: &Value) -> bool {
+    let criteria = question["expect_acc"].as_array().into_iter().flatten();
+    let mut texts = criteria.filter_map(Value::as_str);
+    texts.any(|text| text.chars().any(|c| c.is_control() || c.is_whitespace()))
+}
+
+fn said_the_same(question: &Value, theirs: &Value, ours: &Value, valid: bool) -> Verdict {
     for field in ["message", "digest"] {
         if theirs[field] != ours[field] {
             return Verdict::Wrong(format!("{field}: they say {}, we {}", theirs[field], ours[field]));
         }
     }
     if valid && theirs["notes"] != ours["notes"] {
+        let more = theirs["notes"].as_u64() < ours["notes"].as_u64();
+        if more && strips_a_criterion(question) {
+            return Verdict::Stricter("bad_character".to_owned());
+        }
         return Verdict::Wrong(format!(
             "they have {} notes, we {}",
             theirs["notes"], ours["notes"]
