@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use hyper::Uri;
 use serde::Deserialize;
+use wilco_adapter::field::{Broken, between};
 use wilco_adapter::secret::{SecretPlaceError, SecretSource};
 use wilco_adapter::tls::TlsFiles;
 use wilco_adapter::zone::{ZONE_RULE, Zone};
@@ -454,15 +455,9 @@ impl Base {
     }
 }
 
-fn between(field: &'static str, got: u32, least: u32, most: u32) -> Result<(), ConfigError> {
-    if (least..=most).contains(&got) {
-        Ok(())
-    } else {
-        Err(wrong(
-            field,
-            &format!("must be between {least} and {most}"),
-            &got.to_string(),
-        ))
+impl From<Broken> for ConfigError {
+    fn from(broken: Broken) -> ConfigError {
+        wrong(broken.field, &broken.rule, &broken.got)
     }
 }
 

@@ -11,6 +11,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use wilco_adapter::field::Broken;
+pub(crate) use wilco_adapter::field::between;
 use wilco_adapter::secret::SecretPlaceError;
 
 pub(crate) use server::{ImapChecked, Login, Server, SmtpChecked, Tls};
@@ -371,12 +373,9 @@ fn folder_templates(folder: &Path) -> Result<Texts, String> {
     Ok(texts)
 }
 
-pub(crate) fn between(field: &'static str, got: u32, least: u32, most: u32) -> Result<(), ConfigError> {
-    if (least..=most).contains(&got) {
-        Ok(())
-    } else {
-        let rule = format!("must be between {least} and {most}");
-        Err(wrong(field, &rule, &got.to_string()))
+impl From<Broken> for ConfigError {
+    fn from(broken: Broken) -> ConfigError {
+        wrong(broken.field, &broken.rule, &broken.got)
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
+use wilco_adapter::field::{Broken, between};
 use wilco_adapter::secret::{SecretPlaceError, SecretSource};
 use wilco_adapter::zone::{ZONE_RULE, Zone};
 
@@ -475,15 +476,9 @@ fn one_of<T: Copy>(field: &'static str, got: &str, words: &[(&str, T)]) -> Resul
     })
 }
 
-fn between(field: &'static str, got: u32, least: u32, most: u32) -> Result<(), ConfigError> {
-    if (least..=most).contains(&got) {
-        Ok(())
-    } else {
-        Err(wrong(
-            field,
-            &format!("must be between {least} and {most}"),
-            &got.to_string(),
-        ))
+impl From<Broken> for ConfigError {
+    fn from(broken: Broken) -> ConfigError {
+        wrong(broken.field, &broken.rule, &broken.got)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use wilco_adapter::field::{Broken, between};
 
 use crate::fault::{Fault, Odds};
 
@@ -174,15 +175,9 @@ impl SimConfig {
     }
 }
 
-fn between(field: &'static str, got: u32, least: u32, most: u32) -> Result<(), ConfigError> {
-    if (least..=most).contains(&got) {
-        Ok(())
-    } else {
-        Err(wrong(
-            field,
-            &format!("must be between {least} and {most}"),
-            &got.to_string(),
-        ))
+impl From<Broken> for ConfigError {
+    fn from(broken: Broken) -> ConfigError {
+        wrong(broken.field, &broken.rule, &broken.got)
     }
 }
 

@@ -9,6 +9,7 @@
 //! `dial`, `tls`, `secret` and `zone` are what adapters share.
 
 pub mod dial;
+pub mod field;
 #[cfg(feature = "kit")]
 pub mod kit;
 mod permit;

@@ -149,7 +149,7 @@ impl Smtp {
             step: config.step,
             deadline,
         };
-        session.expect("the greeting", 220).await?;
+        session.wants("the greeting", 220).await?;
         self.greet(&mut session).await?;
         if config.server.tls == Tls::Upgraded {
             if !session.offers.starttls {
@@ -226,7 +226,7 @@ impl Session {
     }
 
     /// Waits for one reply that must be `code`.
-    async fn expect(&mut self, what: &str, code: u16) -> Result<Reply, String> {
+    async fn wants(&mut self, what: &str, code: u16) -> Result<Reply, String> {
         let reply = self.reply().await.map_err(|e| format!("{what}: {e}"))?;
         if reply.code == code {
             Ok(reply)
@@ -238,7 +238,7 @@ impl Session {
     /// Says a command; `what` stands for it in messages, since it may hold a secret.
     async fn said(&mut self, command: &str, what: &str, code: u16) -> Result<Reply, String> {
         self.write(format!("{command}\r\n").as_bytes()).await?;
-        self.expect(what, code).await
+        self.wants(what, code).await
     }
 
     /// A command about this message: a refusal of it is the server's word on the message.
